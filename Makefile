@@ -1,5 +1,5 @@
 # make run: the app on a sample model.  make test: what is quick, and one of each slow kind.
-# make test-ci: half of the slow tests too, and one in ten of the thorough ones, others for each commit.  make test-all: every test.  make check: ruff and mypy.  make check-js: eslint and tsc (needs npm).
+# make test-ci: a third of the slow tests too, and one in ten of the thorough ones, others for each commit.  make test-all: every test.  make check: ruff and mypy.  make check-js: eslint and tsc (needs npm).
 # make docs: the documents as a site, in site/.  make setup: .venv alone, with the project itself (editable).
 # make setup-dev: the same, with what tests and checks need.
 # make requirements: the versions of requirements*.txt, anew from pyproject.toml.
@@ -32,7 +32,7 @@ test: $(VENV)/.installed-dev check
 # a page can be drawn later than anyone would wait for it. Every other test has one try.
 SLOW := -n 3 --dist loadfile --no-loadscope-reorder -rfEsR
 test-ci: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest $(SLOW) --run-slow --slow-one-in 2 --run-thorough 10 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(SLOW) --run-slow --slow-one-in 3 --run-thorough 10 $(PYTEST_ARGS)
 
 test-all: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest $(SLOW) --run-slow --run-thorough 1 $(PYTEST_ARGS)
@@ -75,6 +75,7 @@ node_modules/.installed: package.json package-lock.json
 
 # MkDocs has a virtual environment of its own: the library's reference is made from the source, which nothing imports.
 docs: .venv-docs/.installed $(VENV)/.installed-dev
+	$(BIN)/python docs/make_commands.py
 	$(BIN)/python docs/make_passes.py
 	$(BIN)/python docs/make_rules.py
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict

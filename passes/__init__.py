@@ -1,5 +1,5 @@
-"""The optimizations, one per file, in folders by kind; files here and in the folders are discovered, and so are the
-user's own passes (`workbench/rewrite/core/own_passes.py`) and tools (`workbench/rewrite/external/own_tool.py`).
+"""The optimizations, one per file, in folders by kind. Files are discovered, and so are the user's own passes
+(`workbench/rewrite/core/own_passes.py`) and tools (`workbench/rewrite/external/own_tool.py`).
 
 A file that does not import is not skipped: `broken()` returns its error, the app shows it as a red card, and a test
 fails.

@@ -62,12 +62,12 @@ def pytest_collection_modifyitems(config, items):
     one_in = {"thorough": config.getoption("--run-thorough"), "slow": slow}
     commit = _commit() if max(one_in.values()) > 1 else ""
 
-    def is_left_out(item):
+    def is_excluded(item):
         numbers = [number for mark, number in one_in.items() if mark in item.keywords]
         return any(not number or crc32(f"{commit} {item.nodeid}".encode()) % number for number in numbers)
 
-    config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
-    items[:] = [item for item in items if not is_left_out(item)]
+    config.hook.pytest_deselected(items=[item for item in items if is_excluded(item)])
+    items[:] = [item for item in items if not is_excluded(item)]
     if not slow:
         return
     first = {item.path for item in items if {"slow", "thorough"} & set(item.keywords)}

@@ -398,7 +398,7 @@ _LESSON = "---\ntitle: T\nmodel: m.onnx\npasses: a, b\n---\nWords.\n\n## One\nmo
 
 
 def _read_overlay(path: Path) -> None:
-    from workbench.presentation.view.own_numbers import read_numbers
+    from workbench.presentation.view.node_numbers import read_numbers
 
     read_numbers(path.name, path.read_bytes().decode(errors="replace"), ["conv1", "relu"]).sentence(["conv1"])
 

@@ -16,7 +16,7 @@ WATCH_SHIFTS = """new PerformanceObserver((list) => {
 }).observe({ type: "layout-shift", buffered: true });"""
 PAGES = (  # by the ends of their addresses
     *("open", "optimize", "run", "export", "compare", "memory", "lessons", "layouts", "precision", "tune", "extract"),
-    *("workshop", "matrix", "runs", "rivals", "lanes", "lockstep"),
+    *("workshop", "matrix", "runs", "compare-tools", "streams", "lockstep"),
 )
 LIMIT_MS = 180_000  # of a measurement on a busy machine
 PASS = '''\

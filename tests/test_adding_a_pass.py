@@ -115,7 +115,11 @@ def test_the_tests_of_the_page_fail_for_wrong_rules(project):
 @pytest.mark.slow
 def test_the_documentation_has_the_new_pass(project):
     assert run("python docs/make_passes.py", project).returncode == 0
-    assert f"## `{FILE[2]}`" in (project / "docs" / "passes.md").read_text(encoding="utf-8")
+    assert f"(passes/{FILE[2]}.md)" in (project / "docs" / "passes.md").read_text(encoding="utf-8")
+    page = (project / "docs" / "passes" / f"{FILE[2]}.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# `{FILE[2]}`: Drop second relu\n") and "<svg" in page
+    assert "Relu 'Relu_b' changes nothing after Relu 'Relu_a'; 1 node fewer" in page
+    assert "Relu 'Relu_y' does not follow a Relu" in page
 
 
 @pytest.mark.slow

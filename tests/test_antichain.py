@@ -10,7 +10,7 @@ import pytest
 import workbench as wb
 from sample_models.light import random_light
 from tests.slow import thorough_unless
-from tests.test_lanes import random_after
+from tests.test_streams import random_after
 from workbench.planning.memory.blocks.antichain import heaviest_antichain
 from workbench.planning.memory.blocks.interval_order import interval_steps
 from workbench.planning.memory.blocks.local_search import improved

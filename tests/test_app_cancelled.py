@@ -8,18 +8,18 @@ import pytest
 
 from tests.pages import fine, opened_sample, page, steps, verdicts, words
 from workbench.interfaces.ui.state.histories import history_of
-from workbench.interfaces.ui.state.session import Opened, Spec, worker
+from workbench.interfaces.ui.state.session import Opened, Spec, stop_checking, worker
 from workbench.interfaces.ui.state.work import Job, Jobs, Report, Stopped
 from workbench.pipeline.pipeline import Pipeline
 from workbench.pipeline.registry.pass_choice import choose
 from workbench.planning.layout.profile import load_profile
-from workbench.rewrite import LeftOut
+from workbench.rewrite import Excluded
 
 NAMES = ("fold_constants", "fold_batchnorm", "cancel_transposes", "dead_nodes")
 
 
-def spec_of(*names: str, left_out: tuple[LeftOut, ...] = ()) -> Spec:
-    return Spec(choose(list(names)), load_profile("cuda"), left_out=left_out)
+def spec_of(*names: str, excluded: tuple[Excluded, ...] = ()) -> Spec:
+    return Spec(choose(list(names)), load_profile("cuda"), excluded=excluded)
 
 
 def silent(words: str, share: float | None) -> None:
@@ -56,9 +56,9 @@ def test_only_the_passes_from_the_changed_one_on_run_again():
 
 def test_a_pass_that_is_left_out_has_no_step_and_shifts_none():
     opened = opened_sample("conv_relu_conv_relu")
-    whole = (LeftOut("fold_batchnorm", None),)
-    history_of(opened, spec_of(*NAMES[:3], left_out=whole), silent)
-    found = history_of(opened, spec_of("fold_constants", "fold_batchnorm", "dead_nodes", left_out=whole), silent)
+    whole = (Excluded("fold_batchnorm", None),)
+    history_of(opened, spec_of(*NAMES[:3], excluded=whole), silent)
+    found = history_of(opened, spec_of("fold_constants", "fold_batchnorm", "dead_nodes", excluded=whole), silent)
     assert [step.pass_name for step in found.steps] == ["as loaded", "fold_constants", "dead_nodes"]
 
 
@@ -90,6 +90,7 @@ def cancelled(stem: str, keep: bool) -> tuple[Opened, Spec]:
     at = page("optimize", opened_sample(stem))
     fine(at.run())
     opened = at.session_state["opened"]
+    stop_checking(opened)
     spec, done = opened.spec, opened.history.steps[:3]
     opened.spec, opened.history.steps = Spec(Pipeline(spec.pipeline.passes[:2]), spec.profile, spec.mode), done
     opened.history.graph = opened.history.at(2)

@@ -7,6 +7,7 @@ import onnx
 import workbench as wb
 from tests.pages import LIMIT_S, drawn, fine, opened_sample, page, words
 from workbench.formats.io.samples import FOLDER
+from workbench.interfaces.ui.screens.lockstep_page import ShownSides
 from workbench.interfaces.ui.state import gains
 from workbench.interfaces.ui.state.session import open_other
 from workbench.interfaces.ui.widgets.files_card import _VERDICT_JOB
@@ -144,11 +145,11 @@ def test_lockstep_steps_through_the_other_file_too_unless_that_is_switched_off()
     opened = opened_sample("conv_relu_conv_relu")
     open_other(opened, str(FOLDER / "npu_path.onnx"))
     at = fine(page("lockstep", opened).run())
-    left, right = list(opened.sides)[-1].histories
+    left, right = list(opened.state(ShownSides).recent)[-1].histories
     assert [node.op_type for node in left.initial.nodes] == [node.op_type for node in opened.graph.nodes]
     assert [node.op_type for node in right.initial.nodes] == [node.op_type for node in opened.other.graph.nodes]
     assert "npu_path.onnx, layout: greedy" in words(at).replace("\\", "")
     fine(at.toggle(key=f"lockstep_other_{opened.other.number}").set_value(False).run())
-    _, right = list(opened.sides)[-1].histories
+    _, right = list(opened.state(ShownSides).recent)[-1].histories
     assert [node.op_type for node in right.initial.nodes] == [node.op_type for node in opened.graph.nodes]
     assert "npu_path.onnx" in str(at.query_params["other"])

@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 from tests.pages import fine, opened_sample, page
 from workbench.interfaces.ui.state import export_variants, histories
 from workbench.interfaces.ui.state.session import Spec
+from workbench.interfaces.ui.widgets.export_table import ExportFiles
 from workbench.pipeline.registry.pass_choice import choose
 from workbench.planning.layout.profile import load_profile
 
@@ -91,15 +92,15 @@ def test_all_files_are_built_and_measured_beside_the_original(opened):
     assert all(row["result"] == "equal" and row["latency (ms)"] > 0 and row["size (MB)"] > 0 for row in rows)
     sizes = {row["file"]: row["size (MB)"] for row in rows}
     assert sizes[FLOAT16] < sizes[ANY]
-    assert opened.exports.spec == opened.spec
+    assert opened.state(ExportFiles).built.spec == opened.spec
 
 
 @pytest.mark.slow
 def test_what_was_built_of_another_pipeline_is_not_shown_as_this_one(opened):
     """Also where the pipeline was changed while the files were built."""
     first = opened.spec
-    opened.exports = export_variants.build_variants(opened, first, lambda *_: None, Event())
+    opened.state(ExportFiles).built = export_variants.build_variants(opened, first, lambda *_: None, Event())
     histories.history_of(opened, Spec(choose(preset="normalize"), load_profile("cpu")), lambda *_: None)
-    assert opened.exports.histories.keys() == {ANY, ORT, NHWC, FLOAT16}
+    assert opened.state(ExportFiles).built.histories.keys() == {ANY, ORT, NHWC, FLOAT16}
     rows = fine(page("export", opened).run()).dataframe[0].value.to_dict("records")
-    assert opened.exports.spec == first != opened.spec and [row["result"] for row in rows] == [""] * 4
+    assert opened.state(ExportFiles).built.spec == first != opened.spec and [row["result"] for row in rows] == [""] * 4

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from tests.faulty_models import outputs_of
 from tests.pages import LIMIT_S, fine, opened_sample, page, words
 from tests.running import typed
-from workbench.interfaces.ui.state.extracting import EXTRACT_FROM, bounds_of, put_part_back
+from workbench.interfaces.ui.state.extracting import EXTRACT_FROM, ExtractedParts, bounds_of, put_part_back
 from workbench.pipeline.running import start
 from workbench.planning.layout.profile import load_profile, machine_target
 from workbench.presentation.view.ids import GROUP_ID
@@ -75,10 +75,10 @@ def test_what_is_missing_is_said_and_taken_by_a_click():
     assert at.button(key="cut_out").disabled
     (error,) = cut(at, ["r11"], ["r15"]).error
     assert error.value == "'r15' cannot be computed from 'r11' alone\\: it needs 'r13' too; begin at r11,r13"
-    assert at.session_state["opened"].extracted is None
+    assert at.session_state["opened"].state(ExtractedParts).cut is None
     fine(at.button(key="begin_better").click().run())
     fine(at.button(key="cut_out").click().run())
-    part = at.session_state["opened"].extracted
+    part = at.session_state["opened"].state(ExtractedParts).cut
     assert "of 176" in words(at) and part.cut.inputs == ("r11", "r13") and part.sources == ("r11", "r13")
     with np.load(part.inputs) as inputs:
         (found,) = outputs_of(onnx.load(part.model), dict(inputs))
@@ -108,9 +108,9 @@ def test_a_part_is_opened_on_its_real_inputs_optimized_and_put_back():
     at = fine(cut(fine(page_of(whole).run()), ["r15"], ["r25"]))
     script = """
 import streamlit as st
-from workbench.interfaces.ui.state.extracting import open_part
+from workbench.interfaces.ui.state.extracting import ExtractedParts, open_part
 opened = st.session_state["opened"]
-open_part(opened, opened.extracted)
+open_part(opened, opened.state(ExtractedParts).cut)
 """
     opening = AppTest.from_string(script, default_timeout=LIMIT_S)
     opening.session_state["opened"] = at.session_state["opened"]

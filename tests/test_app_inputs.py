@@ -8,10 +8,16 @@ import pytest
 import workbench as wb
 from tests.pages import fine, opened_file, opened_sample, page, words
 from tests.running import typed
+from workbench.interfaces.ui.screens.lockstep_page import ShownSides
+from workbench.interfaces.ui.screens.memory_page import MemoryPlans
+from workbench.interfaces.ui.screens.precision_page import PrecisionEffects
+from workbench.interfaces.ui.screens.tune_page import Tuning
 from workbench.interfaces.ui.state.commands import python_of
 from workbench.interfaces.ui.state.histories import checking_of, history_of
 from workbench.interfaces.ui.state.model_inputs import use_inputs
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.session import Spec
+from workbench.interfaces.ui.widgets.export_table import ExportFiles
 from workbench.pipeline.registry.pass_choice import choose
 from workbench.planning.layout.profile import load_profile
 from workbench.presentation.view.scopes import MAIN, all_graphs
@@ -131,3 +137,19 @@ def test_a_link_with_a_layout_that_does_not_fit_says_so():
     linked.run()
     assert not linked.exception
     assert ["the model has no input 'input9'" in error.value for error in linked.error] == [True]
+
+
+def test_what_pages_keep_is_forgotten_where_other_inputs_make_it_wrong():
+    """Losses of accuracy, views and pairs of pipelines are of the inputs; memory plans and tunings are not."""
+    opened = opened_sample("conv_relu_conv_relu")
+    kinds = model_states()
+    before = {kind: opened.state(kind) for kind in kinds}
+    assert {PrecisionEffects, ShownSides, ExportFiles, MemoryPlans, Tuning} <= {*kinds}
+    use_inputs(opened, None, 1)
+    kept = {kind for kind in kinds if opened.state(kind) is before[kind]}
+    assert kept == {kind for kind in kinds if kind.outlives_inputs} and {MemoryPlans, Tuning} <= kept
+    assert not {PrecisionEffects, ShownSides, ExportFiles} & kept
+
+
+def model_states() -> list[type[ModelState]]:
+    return [kind for kind in ModelState.__subclasses__() if kind.__module__.startswith("workbench.")]

@@ -13,7 +13,7 @@ from workbench.interfaces.ui.state import snapshots
 from workbench.interfaces.ui.state.markdown import markdown_escaped
 from workbench.interfaces.ui.state.model_inputs import use_inputs
 from workbench.interfaces.ui.state.record_runs import measure_here
-from workbench.interfaces.ui.state.strategies import layouts_of
+from workbench.interfaces.ui.state.strategies import LayoutComparisons, layouts_of
 from workbench.interfaces.ui.state.work import Stopped
 from workbench.planning.layout.infer import infer_layouts
 from workbench.planning.layout.profile import load_profile
@@ -85,7 +85,7 @@ def test_every_result_is_measured_by_turns_when_asked_and_kept_by_device():
     assert rows[0]["ratio"] in ("1.00 (1.00 and 1.00)", "busy")
     assert all(re.fullmatch(r"\d+\.\d\d \(\d+\.\d\d and \d+\.\d\d\)|busy", row["ratio"]) for row in rows)
     assert "Measured on " in words(at)
-    kept = at.session_state["opened"].compared_layouts["cuda"].measured
+    kept = at.session_state["opened"].state(LayoutComparisons).complete["cuda"].measured
     assert list(kept) == [at.selectbox(key="layouts_device").value]
     fine(at.selectbox(key="target").set_value("npu").run())
     assert "latency" not in at.dataframe[0].value
@@ -137,7 +137,7 @@ def test_a_stopped_comparison_keeps_its_strategies_and_goes_on_with_the_others()
 
     with pytest.raises(Stopped):
         layouts_of(opened, profile, stopping)
-    begun = dict(opened.stopped_layouts["cuda"].results)
+    begun = dict(opened.state(LayoutComparisons).stopped["cuda"].results)
     assert list(begun) == ["none", *itertools.takewhile(lambda name: name != "greedy", library.compared_strategies())]
     opened.jobs.cancel("layouts")
     at = fine(page("layouts", opened).run())
@@ -145,4 +145,4 @@ def test_a_stopped_comparison_keeps_its_strategies_and_goes_on_with_the_others()
     found = layouts_of(opened, profile, lambda words, share: None, timed=True).results
     assert list(found) == ["none", *library.compared_strategies()]
     assert all(found[name] is laid_out for name, laid_out in begun.items())
-    assert not opened.stopped_layouts
+    assert not opened.state(LayoutComparisons).stopped

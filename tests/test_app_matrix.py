@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
 from workbench.interfaces.ui.screens import matrix_page
+from workbench.interfaces.ui.screens.matrix_page import MatrixResults
 from workbench.interfaces.ui.state.session import Opened
 from workbench.run.records.store import find_runs
 
@@ -63,10 +64,10 @@ def test_batches_and_backends_in_one_run():
 def test_what_is_done_is_not_measured_again(monkeypatch):
     opened = small()
     fine(measured(asked(opened, Batches="1", Repetitions=1)))
-    first = opened.matrix
+    first = opened.state(MatrixResults).blocks
     monkeypatch.setattr(matrix_page, "run_matrix", watched := Watched(matrix_page.run_matrix))
     fine(measured(asked(opened, Batches="1 2", Repetitions=1)))
-    assert json.dumps(opened.matrix[0].to_json()) == json.dumps(first[0].to_json())
+    assert json.dumps(opened.state(MatrixResults).blocks[0].to_json()) == json.dumps(first[0].to_json())
     assert {words.split(",")[1].strip() for words in watched.heard} == {"batch 2"}
 
 
@@ -119,12 +120,12 @@ def test_one_block_without_a_batch_is_told_in_the_singular():
 def test_forgotten_blocks_are_measured_again():
     opened = small()
     at = fine(measured(asked(opened, Batches="1", Repetitions=1)))
-    first = opened.matrix
+    first = opened.state(MatrixResults).blocks
     fine(next(b for b in at.button if b.label == "Forget these blocks").click().run())
-    assert opened.matrix == [] and not at.dataframe
+    assert opened.state(MatrixResults).blocks == [] and not at.dataframe
     fine(measured(asked(opened, Batches="1", Repetitions=1)))
-    assert opened.matrix[0].key == first[0].key
-    assert opened.matrix[0] != first[0]
+    assert opened.state(MatrixResults).blocks[0].key == first[0].key
+    assert opened.state(MatrixResults).blocks[0] != first[0]
 
 
 def test_a_stopped_matrix_says_one_thing():

@@ -4,6 +4,7 @@ import pytest
 
 from tests.pages import fine, opened_sample, page, steps, verdicts, words
 from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.strategies import LayoutComparisons
 from workbench.planning.layout.profile import (
     Profile,
     built_in_names,
@@ -72,12 +73,12 @@ def test_the_comparison_of_all_strategies_is_made_anew_too():
     at = editor("layouts")
     fine(press(at, "Save"))
     fine(at.run())
-    assert at.session_state["opened"].compared_layouts["my-cuda"].profile.weights != "HWOI"
+    assert at.session_state["opened"].state(LayoutComparisons).complete["my-cuda"].profile.weights != "HWOI"
     fine(at.button(key="edit_profiles").click().run())
     at.selectbox(key="profile_weights_my-cuda").set_value("HWOI")
     fine(press(at, "Save"))
     fine(at.run())
-    assert at.session_state["opened"].compared_layouts["my-cuda"].profile.weights == "HWOI"
+    assert at.session_state["opened"].state(LayoutComparisons).complete["my-cuda"].profile.weights == "HWOI"
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import workbench.interfaces.ui.screens
 from tests.conftest import CORPUS
 from tests.pages import LIMIT_S, fine, opened_file, opened_sample
 from tests.slow import thorough_unless
+from workbench.interfaces.ui.screens.memory_page import MemoryPlans
 from workbench.interfaces.ui.state.work import Job
 from workbench.interfaces.ui.widgets import progress
 
@@ -96,6 +97,6 @@ def test_a_cancelled_plan_is_said_once(watched):
     opened.jobs.cancel("memory")
     fine(at.run())
     assert [message.value for message in at.info] == ["Planning was cancelled."]
-    opened.plans.clear()
+    opened.forget_state(MemoryPlans)
     fine(next(button for button in at.button if button.label == "Plan again").click().run())
     assert not at.info

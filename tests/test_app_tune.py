@@ -12,6 +12,7 @@ from tests.conftest import ROOT
 from tests.pages import LIMIT_S, fine, opened_sample, page, words
 from workbench.interfaces.study.tuning.recipe import STOPPED_EARLY, load_recipe, toml_text
 from workbench.interfaces.ui.screens import tune_page
+from workbench.interfaces.ui.screens.tune_page import Tuning
 from workbench.interfaces.ui.state.record_files import record_file
 from workbench.pipeline.registry.pass_choice import choose
 
@@ -37,7 +38,7 @@ def test_the_smallest_file_is_found_and_its_pipeline_is_used_on_optimize(at, tmp
     rows = at.dataframe[0].value.to_dict("records")
     assert rows[0]["result"] == "best" and len(rows) == 7
     opened = at.session_state["opened"]
-    recipe = opened.tuned
+    recipe = opened.state(Tuning).recipe
     assert recipe.label in words(at) and f"{len(recipe.evidence)} candidates" in words(at)
     assert any(f"optimize {opened.path} --recipe recipe.toml" in code.value for code in at.code)
     (tmp_path / "recipe.toml").write_text(toml_text(tomllib.loads(toml_text(recipe.table()))))
@@ -55,7 +56,7 @@ def test_a_budget_that_is_no_time_is_a_sentence(at):
     at.run()
     (error,) = pressed(at, Budget="soon").error
     assert error.value == "the budget is a time such as 90s, 10m or 1h, not 'soon'"
-    assert at.session_state["opened"].tuned is None
+    assert at.session_state["opened"].state(Tuning).recipe is None
 
 
 @pytest.mark.slow
@@ -71,7 +72,7 @@ def test_a_tuning_that_is_stopped_goes_on_with_what_it_measured(at, monkeypatch)
     monkeypatch.setattr(tune_page, "tune", stopped_after_the_first_round)
     at.run()
     fine(pressed(at, Budget="3m"))
-    assert opened.tuned.ended == STOPPED_EARLY and "Tune again to continue" in words(at)
+    assert opened.state(Tuning).recipe.ended == STOPPED_EARLY and "Tune again to continue" in words(at)
     assert record_file(opened, "tunings").read_text().count("\n") >= 1
 
 

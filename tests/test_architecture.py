@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
+from docs.make_rooms import PAGE, with_tables
 from tests.commands import SAMPLES
 from tests.conftest import ROOT
 
@@ -195,6 +196,11 @@ def test_the_table_of_rooms_has_no_arrow_up():
     floors = list(ROOMS)
     for room, lower in ROOMS.items():
         assert {*lower} <= {*floors[: floors.index(room)]}, room
+
+
+def test_the_tables_of_the_page_are_those_of_the_docstrings_and_of_the_rooms_here():
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_tables(page, ROOMS) == page, "run python docs/make_rooms.py"
 
 
 def test_the_checker_needs_the_standard_library_numpy_and_onnx_alone():
@@ -388,9 +394,9 @@ OLD_WORDS = frozenset(
 )
 OLD_ATTRIBUTES = {"uses"}  # of a node
 TABLES = "numbers"  # the widget's module that makes tables of them; the guard of that name is `require_constant`
-# What every module of a kind has, under one name: a command's three parts, a metric, a program's beginning.
+# What every module of a kind has, under one name: a command's parts, a metric, a program's beginning.
 PARTS = {
-    "workbench/interfaces/cli": {"HELP", "add_arguments", "run", "main"},
+    "workbench/interfaces/cli": {"HELP", "EXAMPLES", "DETAILS", "add_arguments", "run", "main"},
     "workbench/planning/memory": {"PLANNER"},
     "workbench/analysis/metrics": {"METRIC"},
     "workbench/run": {"main"},

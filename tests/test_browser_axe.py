@@ -25,7 +25,7 @@ PAGES = {
     "run": f"run?{NPU}",
     "matrix": f"matrix?{NPU}",
     "memory": f"memory?{NPU}",
-    "lanes": f"lanes?{NPU}",
+    "streams": f"streams?{NPU}",
     "runs": f"runs?{NPU}",
     "export": f"export?{NPU}",
 }

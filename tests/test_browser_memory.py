@@ -59,8 +59,8 @@ def test_branches_are_seen_on_streams(page, tmp_path):
     assert button["x"] + button["width"] < toolbar.bounding_box()["x"]
     with page.expect_download() as coming:
         page.get_by_role("button", name="JSON", exact=True).click()
-    coming.value.save_as(tmp_path / "lanes.json")
-    assert len(json.loads((tmp_path / "lanes.json").read_text())["lanes"]) == 2
+    coming.value.save_as(tmp_path / "streams.json")
+    assert len(json.loads((tmp_path / "streams.json").read_text())["streams"]) == 2
     page.get_by_role("button", name="Measure", exact=True).click()
     page.get_by_text("Measured on cpu: ").wait_for(timeout=120_000)
     page.get_by_text("Times: each operator measured alone").wait_for()

@@ -14,7 +14,7 @@ from workbench.formats.io.samples import FOLDER
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NARROW = FOLDER / "resnet50_narrow.onnx"
 MIN_SHARE = 0.6  # of the height of the screen, for the panes
-SHARES = {"": 0.55, "memory": 0.45, "layouts": 0.55, "lanes": 0.6, "extract": 0.6}  # by page, beside tables and forms
+SHARES = {"": 0.55, "memory": 0.45, "layouts": 0.55, "streams": 0.6, "extract": 0.6}  # by page, beside tables and forms
 FEW, MANY = 5, 30  # boxes at first sight, inputs and outputs among them
 LETTERS = 11  # px of height, at least
 

@@ -60,7 +60,7 @@ def test_a_real_model_computes_what_the_executor_computes(model, backend):
     assert compiled.fallbacks == {} and len(compiled.buckets) == 1
 
 
-@pytest.mark.parametrize("backend", ["torch", "arena", "lanes", pytest.param("fused", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", ["torch", "arena", "streams", pytest.param("fused", marks=pytest.mark.slow)])
 def test_what_a_call_gave_stays_and_other_batches_get_a_bucket(backend):
     graph = typed(SMALL)
     compiled = wb.compile(graph, backend=backend)

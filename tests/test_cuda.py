@@ -116,9 +116,9 @@ def test_streams_are_within_one_cuda_graph(branching):
 def test_streams_are_taken_where_they_are_faster(branching):
     inputs = seed_inputs(load_model(branching, {}))
     eager, on_streams = (
-        TorchRun(branching, inputs, GPU, way, "float32", lambda stage: None) for way in ("torch", "lanes")
+        TorchRun(branching, inputs, GPU, way, "float32", lambda stage: None) for way in ("torch", "streams")
     )
-    assert on_streams.streams is not None and on_streams.streams.threads == 0
+    assert on_streams.streams is not None and on_streams.streams.streams > 1
     assert (on_streams.fallbacks == {}) == on_streams.streams.is_faster
     for name, value in eager.outputs().items():
         np.testing.assert_allclose(on_streams.outputs()[name], value, rtol=1e-4, atol=1e-6)
@@ -206,7 +206,7 @@ def test_fused_groups_compute_the_same(worker, graph, inputs, reference, dtype):
 
 
 def test_memory_is_the_allocators(worker, graph, inputs, reference):
-    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs", "torch-compile", "arena", "lanes"])
+    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs", "torch-compile", "arena", "streams"])
     for label, variant in found.variants.items():
         memory = variant.memory
         assert memory.counted == "CUDA allocator", label

@@ -101,7 +101,7 @@ def test_no_rule_that_is_exact_moves_a_vectorized_operator_to_another_number_of_
     assert moved == dict.fromkeys(
         ("slice of a vectorized operator", "gather of a vectorized operator"), Exactness.ROUNDING
     )
-    assert "no bit may differ" in (ROOT / "docs/usage.md").read_text(encoding="utf-8")
+    assert "no bit may differ" in (ROOT / "docs/how-to/choose-a-strategy.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_ALL"])

@@ -22,7 +22,7 @@ from workbench.errors import MAX_SENTENCE, UserError, one_sentence, reading
 from workbench.formats.io import LoadError, load_model
 from workbench.formats.io.onnx_file import load_text
 from workbench.interfaces.study.tuning.recipe import RecipeError, load_recipe
-from workbench.presentation.view.own_numbers import NumbersError, read_numbers
+from workbench.presentation.view.node_numbers import NumbersError, read_numbers
 from workbench.run.inputs import read_inputs
 from workbench.run.npz import InputError
 from workbench.run.records.changes import kept_times
@@ -200,7 +200,7 @@ def test_values_larger_than_any_memory_are_of_unknown_size(tmp_path, done):
     shape = (2**62, 4)
     path = written(tmp_path, nodes, [tensor("x", shape)], [tensor("y", shape)])
     assert "values are not in the plan, since their size is not known" in done("memory", path)
-    done("lanes", path)
+    done("streams", path)
     done("inspect", path)
 
 
@@ -210,7 +210,7 @@ def test_a_value_of_no_element_type_has_no_type(tmp_path, done):
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.UNDEFINED
     onnx.save(model, path)
     assert load_model(path).type("y") is None
-    for command in ("memory", "lanes", "inspect"):
+    for command in ("memory", "streams", "inspect"):
         done(command, path)
 
 

@@ -103,7 +103,7 @@ def test_a_rewrite_of_the_repetition_can_be_left_out():
     first = api.optimize(typed(text), passes_).steps[-1].rewrites[0]
     graph = api.optimize(typed(text), passes_[:2]).graph
     repeat, context = choose(passes_).passes[-1], PassContext(load_profile("cuda"))
-    assert run_pass(repeat, graph.copy(), context, leave_out=[first.id]).rewrites == ()
+    assert run_pass(repeat, graph.copy(), context, exclude=[first.id]).rewrites == ()
     assert first.sentence.startswith("remove_neutral, round 1: ") and first.id.rule.startswith("remove_neutral.")
 
 

@@ -46,7 +46,7 @@ def found(busy: str = "", device: str = "cpu") -> Measurement:
             "memory": memory,
             "fallbacks": {},
             "kernels": [],
-            "lanes": None,
+            "streams": None,
             "error": None,
         }
         raw[label] = told | {"first_result_s": 1.0}

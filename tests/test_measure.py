@@ -136,7 +136,7 @@ def test_the_interval_of_a_ratio_holds_the_truth():
     rng = np.random.default_rng(3)
     hits = 0
     for _ in range(200):
-        moment = rng.gamma(2.0, 0.1, 25)  # what the machine does besides, in every turn
+        moment = rng.gamma(2.0, 0.1, 25)  # what the machine does besides, in every iteration
         first, second = (cost + moment + rng.gamma(2.0, 0.02, 25) for cost in (10.0, 12.0))
         found = ratio(second, first)
         true = (12.0 + 0.24) / (10.0 + 0.24)  # with the noise's own medians, near enough

@@ -82,7 +82,7 @@ FOREIGN_ORIGINS = [
 
 
 MAIN = (ROOT / "workbench" / "interfaces" / "ui" / "main.py").read_text(encoding="utf-8")
-PAGES = {"", *re.findall(r'(?:url_path=|"[A-Z][a-z ]+", )"([a-z]+)"', MAIN)}
+PAGES = {"", *re.findall(r'(?:url_path=|"[A-Z][a-z ]+", )"([a-z-]+)"', MAIN)}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from workbench.pipeline.registry.reading import PipelineError, layout_strategy, 
 from workbench.pipeline.repeat import Repeat
 from workbench.pipeline.running import run_pipeline
 from workbench.planning.layout.profile import load_profile
-from workbench.rewrite import LeftOut, OptionError, PassContext, with_options
+from workbench.rewrite import Excluded, OptionError, PassContext, with_options
 from workbench.rewrite.core.identity import RENAMED_RULES, RewriteId, read_rewrite_id
 from workbench.rewrite.core.refusing import refused_by
 
@@ -200,16 +200,16 @@ LEFT = (
 )
 
 
-def rewrites_without(text: str, *left_out: LeftOut) -> dict[str, int]:
+def rewrites_without(text: str, *excluded: Excluded) -> dict[str, int]:
     """How many rewrites each step does without those."""
     context = PassContext(load_profile("cuda"))
-    history = run_pipeline(typed(LEFT), read_pipeline(text), context, left_out=left_out)
+    history = run_pipeline(typed(LEFT), read_pipeline(text), context, excluded=excluded)
     return {step.label: len(step.rewrites) for step in history.steps[1:]}
 
 
-def first_rewrite(text: str) -> LeftOut:
+def first_rewrite(text: str) -> Excluded:
     step = run_pipeline(typed(LEFT), read_pipeline(text), PassContext(load_profile("cuda"))).steps[1]
-    return LeftOut(step.label, step.rewrites[0].id)
+    return Excluded(step.label, step.rewrites[0].id)
 
 
 def test_what_one_place_leaves_out_is_done_by_no_other_and_in_no_round():
@@ -218,12 +218,12 @@ def test_what_one_place_leaves_out_is_done_by_no_other_and_in_no_round():
     assert rewrites_without(alike) != rewrites_without(alike, out)
     assert set(rewrites_without(alike, out).values()) == {0}
     assert set(rewrites_without("algebra_constants,dead_nodes,algebra_constants", out).values()) == {0}
-    second = LeftOut("algebra_constants#2", out.rewrite)
+    second = Excluded("algebra_constants#2", out.rewrite)
     assert rewrites_without("algebra_constants,dead_nodes,algebra_constants", second)["algebra_constants"] == 0
 
 
 def test_a_pass_that_is_left_out_as_a_whole_runs_nowhere():
-    whole = LeftOut("algebra_constants", None)
+    whole = Excluded("algebra_constants", None)
     assert rewrites_without("fixpoint(algebra_constants,remove_neutral),algebra_constants", whole) == {
         "remove_neutral": 0,
         "repeat": 0,
@@ -242,10 +242,10 @@ def test_what_is_left_out_in_a_body_is_said_of_it_there():
     pass_, context = PASSES["algebra_constants"](), PassContext(load_profile("cuda"))
     (done,) = run_pipeline(graph, [pass_], context).steps[1].rewrites
     assert done.id.node.startswith("If_y/then_branch/")
-    refused = [one.sentence for one in refused_by(pass_, graph, context, left_out=[done.id])]
+    refused = [one.sentence for one in refused_by(pass_, graph, context, excluded=[done.id])]
     assert any("left out, since results differ with it" in sentence for sentence in refused)
     other = RewriteId(done.id.rule, done.id.node.rpartition("/")[2], 0)  # of the main graph
-    assert not any("left out" in one.sentence for one in refused_by(pass_, graph, context, left_out=[other]))
+    assert not any("left out" in one.sentence for one in refused_by(pass_, graph, context, excluded=[other]))
 
 
 @pytest.mark.parametrize("parts", [["dead_nodes"], [PASSES["dead_nodes"]], [None]], ids=str)

@@ -145,7 +145,7 @@ def test_a_weight_that_loses_too_much_is_found_by_bisection_and_a_scale_for_each
         helped = quantized(graph, DYNAMIC, verifier, per_channel=True, reduce_range=saturates_here())
         assert helped[1].verdict.ok
         skipped = optimize(graph, [DYNAMIC], verifier=verifier, on_failure="skip")
-    assert [node.op for node in skipped.graph.nodes] == ["MatMul", "Gather"] and len(skipped.left_out) == 1
+    assert [node.op for node in skipped.graph.nodes] == ["MatMul", "Gather"] and len(skipped.excluded) == 1
 
 
 def test_a_gemm_whose_weight_is_transposed_by_the_quantizer():

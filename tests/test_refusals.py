@@ -13,7 +13,7 @@ from workbench.planning.layout.profile import load_profile
 from workbench.presentation.explanations.explanation import rule_source
 from workbench.presentation.explanations.refusals import Considered, considered, refusal_lines
 from workbench.presentation.view.why_not import graphs_after, not_run, reasons_of
-from workbench.rewrite import LeftOut, PassContext, refused_by
+from workbench.rewrite import Excluded, PassContext, refused_by
 
 CUDA = load_profile("cuda")
 TWO = """g (float[1,2,4,4] x, float[2,2,1,1] v) => (float[1,2,4,4] y, float[1,2,4,4] z)
@@ -32,7 +32,7 @@ def ran(text: str, *names: str, mode: str = "ieee"):
 
 def of_step(history, made, index: int) -> Considered:
     context = PassContext(CUDA, mode=history.mode)
-    return considered(history[index], made[index - 1], history.at(index), context, history[index].left_out)
+    return considered(history[index], made[index - 1], history.at(index), context, history[index].excluded)
 
 
 def test_what_a_step_considered_acted_on_and_refused():
@@ -77,8 +77,8 @@ def test_what_mode_or_verification_holds_back_is_said():
     assert any("would act here, but not in mode exact" in group.sentence for group in of_step(history, made, 1).groups)
     made, whole = ran(TWO, "fold_batchnorm")
     done = whole[1].rewrites[0]
-    left_out = [LeftOut("fold_batchnorm", done.id, done.sentence, "it was wrong")]
-    left = pipeline.run_pipeline(typed(TWO), made, PassContext(CUDA), left_out=left_out)
+    excluded = [Excluded("fold_batchnorm", done.id, done.sentence, "it was wrong")]
+    left = pipeline.run_pipeline(typed(TWO), made, PassContext(CUDA), excluded=excluded)
     said = [group.sentence for group in of_step(left, made, 1).groups]
     assert f"left out, since results differ with it: {done.sentence}" in said
 

@@ -30,6 +30,7 @@ from workbench.rewrite.core.dead_code import dead_chain_removal, dead_node_remov
 from workbench.rewrite.core.driver import BrokenPassError, run_pass
 from workbench.rewrite.core.equal_constants import shared_constants
 from workbench.rewrite.core.exactness import Exactness
+from workbench.rewrite.core.exclusion import ExcludedRewrites, ExcludedRewritesOfRounds
 from workbench.rewrite.core.greedy_driver import RunawayError, apply_rules
 from workbench.rewrite.core.guards import (
     broadcasts_into,
@@ -47,9 +48,8 @@ from workbench.rewrite.core.guards import (
     require_signed_integers,
     require_single_use,
 )
-from workbench.rewrite.core.history import History, LeftOut, Step
+from workbench.rewrite.core.history import Excluded, History, Step
 from workbench.rewrite.core.identity import ANY_ORDINAL, RewriteId, read_rewrite_id
-from workbench.rewrite.core.leave_out import LeftOutRewrites, LeftOutRewritesOfRounds
 from workbench.rewrite.core.limits import RuleLimits, constant_bytes, largest_constants
 from workbench.rewrite.core.packing import newly_prepacked
 from workbench.rewrite.core.passes import OptionError, Pass, option, with_options
@@ -314,16 +314,16 @@ def proposed(node, rule="", **more):
 
 
 def test_rewrites_that_are_left_out():
-    left_out = LeftOutRewrites([RewriteId("", "n", 1), RewriteId("rule", "m", ANY_ORDINAL)])
-    assert proposed("n") not in left_out and left_out.add_done(proposed("n")) == RewriteId("", "n", 0)
-    assert proposed("n") in left_out and proposed("n") in left_out
-    assert left_out.add_done(proposed("n")) == RewriteId("", "n", 1) and proposed("n") not in left_out
-    assert proposed("m", "rule") in left_out and proposed("m") not in left_out
-    left_out.add_done(proposed("m", "rule"))
-    assert proposed("m", "rule") in left_out
-    assert left_out.names("rule", "m") and not left_out.names("rule", "n") and left_out.names("", "n")
-    assert proposed("n") not in LeftOutRewrites()
-    inner = LeftOutRewritesOfRounds(LeftOutRewrites([RewriteId("fold.rule", "n", 0)]), "fold")
+    excluded = ExcludedRewrites([RewriteId("", "n", 1), RewriteId("rule", "m", ANY_ORDINAL)])
+    assert proposed("n") not in excluded and excluded.add_done(proposed("n")) == RewriteId("", "n", 0)
+    assert proposed("n") in excluded and proposed("n") in excluded
+    assert excluded.add_done(proposed("n")) == RewriteId("", "n", 1) and proposed("n") not in excluded
+    assert proposed("m", "rule") in excluded and proposed("m") not in excluded
+    excluded.add_done(proposed("m", "rule"))
+    assert proposed("m", "rule") in excluded
+    assert excluded.names("rule", "m") and not excluded.names("rule", "n") and excluded.names("", "n")
+    assert proposed("n") not in ExcludedRewrites()
+    inner = ExcludedRewritesOfRounds(ExcludedRewrites([RewriteId("fold.rule", "n", 0)]), "fold")
     assert proposed("n", "rule") in inner and proposed("n") not in inner
     assert inner.add_done(proposed("n", "rule")) == RewriteId("rule", "n", 0)
     assert proposed("n", "rule").within("a").within("b").rule_name == "b.a.rule"
@@ -613,13 +613,13 @@ def test_a_mode_and_limits_hold_rules_back():
     assert rewrites(rounding, fast) and not rewrites(rounding, CONTEXT) and rewrites(with_rules(TWO_NEGS), exact)
     kept = context(limits=RuleLimits(keep=frozenset({"Neg_b", "Neg_c", "Neg_d"})))
     assert not rewrites(with_rules(TWO_NEGS), kept)
-    left_out = [RewriteId("double", "Neg_b", ANY_ORDINAL)]
-    assert "Neg_b" not in {rewrite.id.node for rewrite in rewrites(with_rules(TWO_NEGS), CONTEXT, leave_out=left_out)}
+    excluded = [RewriteId("double", "Neg_b", ANY_ORDINAL)]
+    assert "Neg_b" not in {rewrite.id.node for rewrite in rewrites(with_rules(TWO_NEGS), CONTEXT, exclude=excluded)}
     procedure = with_rewrites(
         lambda graph: iter([Rewrite(Edit(remove=("Abs_y",), replace={"y": "d"}), "s", ("Abs_y",))])
     )
     assert len(rewrites(procedure, CONTEXT)) == 1 and not rewrites(procedure, exact)
-    assert not rewrites(procedure, CONTEXT, leave_out=[RewriteId("", "Abs_y", 0)])
+    assert not rewrites(procedure, CONTEXT, exclude=[RewriteId("", "Abs_y", 0)])
 
 
 def test_a_step_has_what_was_done_and_how():
@@ -695,7 +695,7 @@ def test_refusals_of_rules_are_their_sentences_in_bodies_too():
     assert "in then_branch of If 'If_y': Neg 'Neg_a' does not follow a Neg" in inside
     assert "in else_branch of If 'If_y': would act here: double" in inside and {r.rule for r in found} == {"double"}
     assert [r.node for r in refused_by(with_rules(TWO_NEGS), graph, CONTEXT, ["Neg_v", "nobody"])] == ["Neg_v"]
-    left = refused_by(with_rules(TWO_NEGS), graph, CONTEXT, left_out=[RewriteId("double", "If_y/else_branch/Neg_b", 0)])
+    left = refused_by(with_rules(TWO_NEGS), graph, CONTEXT, excluded=[RewriteId("double", "If_y/else_branch/Neg_b", 0)])
     assert any("left out, since results differ with it: double" in r.sentence for r in left)
     fast = with_rules(replace(TWO_NEGS, exactness=Exactness.FAST_MATH))
     (line,) = [r.sentence for r in refused_by(fast, typed(NEGS), CONTEXT, ["Neg_b"])]
@@ -756,17 +756,17 @@ def test_the_first_failing_step_and_what_the_next_run_leaves_out():
     failing = step_of("fold#2", [rewrite], verdict=bad, broken_by=0)
     history = history_of(step_of(), good, step_of(verdict=unknown), failing, step_of(verdict=bad))
     assert history.failed is failing and history.unverified is history[2]
-    assert history.culprit == LeftOut("fold#2", RewriteId("rule", "n", 0))
+    assert history.culprit == Excluded("fold#2", RewriteId("rule", "n", 0))
     assert str(history.culprit) == "left out of fold#2: 'said', since with it outputs differ"
-    others = [LeftOut("fold#2", RewriteId("rule", str(number), 0)) for number in range(3)]
-    assert history_of(failing, left_out=others[:2]).culprit.rewrite is not None
+    others = [Excluded("fold#2", RewriteId("rule", str(number), 0)) for number in range(3)]
+    assert history_of(failing, excluded=others[:2]).culprit.rewrite is not None
     assert (
-        str(history_of(failing, left_out=others).culprit)
+        str(history_of(failing, excluded=others).culprit)
         == "left out of fold#2: all of it, since with it outputs differ"
     )
-    assert history_of(failing, left_out=others).culprit.sentence == "", "of all of it there is no single sentence"
+    assert history_of(failing, excluded=others).culprit.sentence == "", "of all of it there is no single sentence"
     assert history_of(good).culprit is None and history_of(step_of(verdict=bad)).culprit is None
-    assert str(LeftOut("fold", RewriteId("", "n", 0))) == "left out of fold: a rewrite at 'n'"
+    assert str(Excluded("fold", RewriteId("", "n", 0))) == "left out of fold: a rewrite at 'n'"
     assert "; Outputs differ" in repr(failing)
 
 

@@ -113,7 +113,7 @@ CORPUS_MODELS = sorted(CORPUS.glob("*.onnx")) if CORPUS.is_dir() else []
     ids=lambda path: path.stem,
 )
 def test_real_models_are_equal_or_the_change_that_is_wrong_is_named(path):
-    """By one tool in turn; benchmarks/rivals.py has all on each."""
+    """By one tool in turn; benchmarks/compared.py has all on each."""
     name = ("onnxsim", "onnxslim", "ort_optimizer")[CORPUS_MODELS.index(path) % 3]
     graph = wb.load(path)
     with Verifier(graph) as verifier:

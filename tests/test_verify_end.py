@@ -19,7 +19,7 @@ from tests.running import typed
 from workbench.evidence.verification.verifier import Verifier
 from workbench.interfaces import api
 from workbench.presentation.explanations.reporting import history_report
-from workbench.rewrite import History, LeftOut
+from workbench.rewrite import Excluded, History
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -73,7 +73,7 @@ def test_a_failure_is_traced_to_the_step_and_the_rewrite_as_if_each_step_were_co
 def test_a_rewrite_that_changes_results_is_left_out_and_the_rest_goes_on(verifier):
     history = optimized(verifier, verify="end", on_failure="skip")
     assert history.failed is None and history[-1].verdict.ok
-    (out,) = history.left_out
+    (out,) = history.excluded
     assert out.step == "algebra_constants" and "Add 'Add_s'" in out.sentence
     assert str(out).startswith("left out of algebra_constants: 'the constants of Add 'Add_s'")
     assert [node.op for node in history.graph.nodes].count("Add") == 4  # those before Tanh are gathered still
@@ -87,7 +87,7 @@ def test_a_rewrite_that_changes_results_is_left_out_and_the_rest_goes_on(verifie
 def test_a_preset_keeps_the_rest_unless_told_to_stop(verifier):
     graph = typed(SOUND)
     history = api.optimize(graph, verifier=verifier, verify="end")
-    assert history.failed is None and [out.step for out in history.left_out] == ["algebra_constants"]
+    assert history.failed is None and [out.step for out in history.excluded] == ["algebra_constants"]
     assert api.optimize(graph, verifier=verifier, verify="end", on_failure="stop").failed is not None
     assert api.optimize(graph, SIMPLIFY, verifier=verifier, verify="end").failed is not None
 
@@ -118,7 +118,7 @@ def test_after_three_rewrites_the_whole_pass_is_left_out():
     )
     with Verifier(graph) as verifier:
         history = api.optimize(graph, ["algebra_constants"], verifier=verifier, verify="end", on_failure="skip")
-    assert [out.rewrite is None for out in history.left_out] == [False] * 3 + [True]
+    assert [out.rewrite is None for out in history.excluded] == [False] * 3 + [True]
     assert history.failed is None and len(history.graph) == len(graph)
 
 
@@ -127,7 +127,7 @@ def test_what_fails_before_any_pass_is_not_blamed_on_one(monkeypatch):
     other = typed("g (float[4] x) => (float[4] y) { y = Relu(x) }")
     with Verifier(other) as verifier:
         history = api.optimize(graph, preset="simplify", verifier=verifier, verify="end", on_failure="skip")
-    assert history.failed is history[0] and history.failed.broken_by is None and history.left_out == []
+    assert history.failed is history[0] and history.failed.broken_by is None and history.excluded == []
 
 
 def test_the_command_line_leaves_out_writes_and_says_so(run, tmp_path):
@@ -181,6 +181,6 @@ def test_a_terminal_hears_how_far_it_is_and_a_pipe_does_not(tmp_path):
 
 def test_left_out_is_said_in_a_sentence():
     assert (
-        str(LeftOut("p", None, "", "Output 'y' differs."))
+        str(Excluded("p", None, "", "Output 'y' differs."))
         == "left out of p: all of it, since with it output 'y' differs."
     )

@@ -1,23 +1,7 @@
 """Graph Workbench: see, check and measure every rewrite of a neural-network graph.
 
-The folders, from the ground floor up. Each imports some of those above it; `tests/test_architecture.py` says which:
-
-    ir            the graph: nodes, values, edits, text
-    ops           operator contracts: torch function, permutations, fusion kinds, costs
-    analysis      what follows from a graph: types, shapes, elements of small values; metrics
-    formats       files: reading, writing, operators in the forms of other opsets
-    rewrite       rules, patterns, the driver, the history; optimizers of other projects
-    planning      what is chosen for a whole graph: layouts, element types, groups, memory, streams; solvers
-    (passes)      one optimization a file, beside this package
-    backends      what runs a graph: ONNX Runtime, torch
-    run           inputs, the worker process, comparison of numbers, timing, kept runs
-    pipeline      passes in order, as a value and as text; the passes, presets and strategies that are there
-    evidence      verification, the smallest part that shows a fault, certificates
-    checker       re-checks a certificate, and imports none of the others
-    presentation  the picture of a graph and its history, charts, explanations
-    interfaces    the verbs below, the command line, the app, lessons, studies of many runs
-
-`errors` and `support` are for all of them but the checker.
+Its folders are rooms, each of which imports only rooms below it. The docstring of a room says what it has, and
+docs/architecture.md, whose tables are made of these docstrings, which rooms it may import.
 
 The verbs are imported when they are first used.
 """

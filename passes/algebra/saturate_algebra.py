@@ -11,7 +11,7 @@ from workbench.planning.saturation.regions import algebraic_groups, algebraic_re
 from workbench.planning.saturation.saturation_facts import RegionFacts, SaturationFacts
 from workbench.planning.saturation.searching import Finding, SmallestExpressions
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, option
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
+from workbench.rewrite.core.exclusion import NOTHING_EXCLUDED, ExcludedRewrites
 
 _SHARES = 6  # a region gets a sixth of the time that is left; most need less, and leave the rest to others
 
@@ -65,13 +65,13 @@ class SaturateAlgebra(Pass):
     )
 
     def run(
-        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
+        self, graph: Graph, context: PassContext, exclude: ExcludedRewrites = NOTHING_EXCLUDED
     ) -> Iterator[Rewrite]:
         """Each region is a rewrite, which can be left out alone; each mode has its own equations."""
-        return self._regions(graph, context, leave_out)
+        return self._regions(graph, context, exclude)
 
     def _regions(
-        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites
+        self, graph: Graph, context: PassContext, exclude: ExcludedRewrites
     ) -> Generator[Rewrite, None, SaturationFacts]:
         if self.missing():
             return SaturationFacts(missing=self.missing())
@@ -89,7 +89,7 @@ class SaturateAlgebra(Pass):
             if result.edit is None:
                 continue
             rewrite = Rewrite(result.edit, _sentence(result), names)
-            if rewrite not in leave_out:
+            if rewrite not in exclude:
                 yield rewrite
         not_reached = len(groups) - len(facts)
         return SaturationFacts(tuple(facts), pieces=pieces, most=self.most_operators, late=not_reached)

@@ -9,7 +9,7 @@ from workbench.ir import Function, Graph, Node
 from workbench.ir.function_calls import body_of_call, function_key, inlined_body, operands_of_call
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, PassContext, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.inlining import inlined_call
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
+from workbench.rewrite.core.exclusion import NOTHING_EXCLUDED, ExcludedRewrites
 
 _WORKBENCH_DOMAIN = "workbench"  # this project's domain; its operators are functions, which run faster as a whole here
 
@@ -58,9 +58,9 @@ class InlineFunctions(Pass):
     title = "Inline functions of the model"
 
     def run(
-        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
+        self, graph: Graph, context: PassContext, exclude: ExcludedRewrites = NOTHING_EXCLUDED
     ) -> Iterator[Rewrite]:
-        return super().run(graph, context, leave_out) if graph.functions else iter(())
+        return super().run(graph, context, exclude) if graph.functions else iter(())
 
     rules = (
         Rule(

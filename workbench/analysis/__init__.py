@@ -1,1 +1,1 @@
-"""What follows from a graph: types, shapes and elements of values; metrics."""
+"""What follows from a graph: types, shapes, elements of small values; metrics."""

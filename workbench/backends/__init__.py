@@ -1,1 +1,3 @@
-"""What runs a graph: ONNX Runtime and torch, and what they have in common."""
+"""What runs a graph: ONNX Runtime and torch; what a run of either gives: its profile, failures, memory, tensors on
+disk.
+"""

@@ -265,8 +265,8 @@ def _order(record: Fields, output: Output) -> Callable[[], BoundChecked]:
             f"{output.with_dims}, with views in place, elementwise results over an operand, and Concats that copy"
         )
         if peak.unknown or output.opaque:
-            left_out = f"{peak.unknown:,} values of unknown size, and {output.opaque:,} nodes with bodies or functions"
-            return _unproven(f"{what}, without what is in {left_out}")
+            excluded = f"{peak.unknown:,} values of unknown size, and {output.opaque:,} nodes with bodies or functions"
+            return _unproven(f"{what}, without what is in {excluded}")
         if peak.bytes == peak.lower_bound:
             proof = "proven: one operator alone needs as much in any order"
             return BoundChecked([Statement(f"{what}; {proof}")], proven=True)

@@ -1,1 +1,1 @@
-"""Whether results are the same: verification, the smallest part that shows a fault, certificates."""
+"""Whether results stay the same: verification, the smallest part that shows a fault, certificates."""

@@ -33,7 +33,7 @@ from workbench.pipeline.run_limits import limits_of
 from workbench.pipeline.running import OnProgress, branch, extend, run_pipeline, start
 from workbench.planning.layout.profile import Profile, load_profile, machine_target, profile_names
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.rewrite import DEFAULT_MODE, History, LeftOut, Pass, PassContext
+from workbench.rewrite import DEFAULT_MODE, Excluded, History, Pass, PassContext
 from workbench.support.files import write_text
 from workbench.support.options import check_options
 
@@ -116,7 +116,7 @@ def optimize(
     export_for: "onnxruntime" uses its own operators where its CPU provider has a kernel; only it can run the file.
     mode:     "exact" keeps every bit, "ieee" allows other rounding, "fast" also other signed zeros, infinities, NaN.
     verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
-    on_failure: "stop" at the failure, or "skip": run the passes again without that rewrite (`history.left_out`); None:
+    on_failure: "stop" at the failure, or "skip": run the passes again without that rewrite (`history.excluded`); None:
               "stop" if `passes` are named, "skip" for a preset.
     on_check: is called before each comparison; may raise to stop. limits: `opset`, `grow`, `keep` of `limits_of`.
     """
@@ -147,10 +147,10 @@ def optimize(
         from workbench.evidence.verification.steps import verify_step
 
         after_step = partial(verify_step, verifier, on_check=on_check)
-    left_out: list[LeftOut] = []
+    excluded: list[Excluded] = []
     while True:
         history = run_pipeline(
-            graph, chosen, context, after_step=after_step, on_progress=on_progress, left_out=left_out
+            graph, chosen, context, after_step=after_step, on_progress=on_progress, excluded=excluded
         )
         if verifier is not None and (after_step is None or len(history) == 1):
             from workbench.evidence.verification.steps import verify_end
@@ -159,7 +159,7 @@ def optimize(
         culprit = history.culprit if leaves_out(passes, on_failure) else None
         if culprit is None:
             return history
-        left_out.append(culprit)
+        excluded.append(culprit)
 
 
 def layouts(

@@ -1,4 +1,8 @@
-"""The graph: nodes, values, edits, text. Every other package imports this one; it imports none of them."""
+"""The graph: `Node`, `Graph`, `Edit`, types, permutations, text form, well-formedness check; conversion to and from
+ONNX's messages.
+
+Every other package imports this one; it imports none of them.
+"""
 
 from workbench.ir.check import IllFormedError, check, violations
 from workbench.ir.edit import Edit, EditError

@@ -66,12 +66,12 @@ def structure(graph: Graph, location: str = THIS_FILE, ir: int | None = None) ->
     ir: the version of the format; None for the lowest possible.
     """
 
-    def left_out(tensor: Constant, name: str) -> Mapping[str, str] | None:
+    def excluded(tensor: Constant, name: str) -> Mapping[str, str] | None:
         if not is_large(tensor) and not isinstance(tensor, MissingConstant):
             return None
         return {"location": location, "length": str(tensor.nbytes)}
 
-    model = to_proto(graph, left_out, metadata=False)
+    model = to_proto(graph, excluded, metadata=False)
     model.ir_version = ir or model.ir_version
     return model
 

@@ -1,4 +1,5 @@
-"""The operator contracts: a record for each operator, a file for each family.
+"""The operator contracts: a record for each operator, a file for each family; channels-last and blocked forms; the
+NPU's operators.
 
 Families are the files that register operators with `@operator`. `permutation/` and `channels_last.py` hold what the
 layout parts of their contracts share.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from workbench.ir import Graph
 from workbench.rewrite import Example, Pass, PassContext, Rewrite
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites, LeftOutRewritesOfRounds
+from workbench.rewrite.core.exclusion import NOTHING_EXCLUDED, ExcludedRewrites, ExcludedRewritesOfRounds
 
 ROUNDS = 10  # the most rounds; passes that change the graph more often undo each other
 
@@ -47,7 +47,7 @@ class Repeat(Pass):
     )
 
     def run(
-        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
+        self, graph: Graph, context: PassContext, exclude: ExcludedRewrites = NOTHING_EXCLUDED
     ) -> Iterator[Rewrite]:
         rewrites = 0
         idle_since: dict[int, int] = {}  # the number of rewrites when the pass had nothing more to do
@@ -57,9 +57,9 @@ class Repeat(Pass):
                 if idle_since.get(index) == rewrites:
                     continue
                 idle_since[index] = rewrites
-                for proposed in pass_.run(graph, context, LeftOutRewritesOfRounds(leave_out, pass_.name)):
+                for proposed in pass_.run(graph, context, ExcludedRewritesOfRounds(exclude, pass_.name)):
                     inner = proposed.within(pass_.name)
-                    if inner in leave_out:
+                    if inner in exclude:
                         break  # a pass without rules ends there, as in the driver
                     rewrites += 1
                     sentence = f"{pass_.name}, round {round_}: {proposed.sentence}"

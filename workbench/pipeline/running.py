@@ -13,7 +13,7 @@ from workbench.pipeline.repeat import Repeat
 from workbench.planning.layout.profile import Profile
 from workbench.rewrite.core.driver import run_pass
 from workbench.rewrite.core.exactness import DEFAULT_MODE
-from workbench.rewrite.core.history import History, LeftOut, Step
+from workbench.rewrite.core.history import Excluded, History, Step
 from workbench.rewrite.core.identity import ANY_ORDINAL, RewriteId
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
@@ -57,33 +57,33 @@ def run_pipeline(
     after_step: AfterStep | None = None,
     on_progress: OnProgress | None = None,
     check_each: bool = False,
-    left_out: Sequence[LeftOut] = (),
+    excluded: Sequence[Excluded] = (),
 ) -> History:
     """Run the passes of the pipeline, with the rewrites that the context's mode allows; `graph` is not changed.
 
     `after_step` is called after each step, with the history that includes it.
     `on_progress` is called after each rewrite, and may raise to cancel.
-    `left_out` holds rewrites to leave out.
+    `excluded` holds rewrites to leave out.
     """
     history = start(graph, context.get(Profile), context.mode)
-    history.left_out, history.limits = list(left_out), context.limits
-    planned = without(pipeline if isinstance(pipeline, Pipeline) else Pipeline(pipeline), left_out)
+    history.excluded, history.limits = list(excluded), context.limits
+    planned = without(pipeline if isinstance(pipeline, Pipeline) else Pipeline(pipeline), excluded)
     for index, one in enumerate(planned):
         on_rewrite = reporter(on_progress, index, len(planned), one.pass_)
-        extend(history, one.pass_, context, on_rewrite, check_each, left_out_of(one, left_out), one.label)
+        extend(history, one.pass_, context, on_rewrite, check_each, excluded_of(one, excluded), one.label)
         if after_step is not None:
             after_step(history)
     return history
 
 
-def without(pipeline: Pipeline, left_out: Sequence[LeftOut]) -> list[Planned]:
+def without(pipeline: Pipeline, excluded: Sequence[Excluded]) -> list[Planned]:
     """The passes of the pipeline except those that are left out as a whole, which do not run in any position."""
-    names = {_pass_of(out) for out in left_out if out.rewrite is None}
+    names = {_pass_of(out) for out in excluded if out.rewrite is None}
     remaining = [planned for planned in pipeline.planned if planned.pass_.name not in names]
     return [Planned(label, _without_rounds(pass_, names)) for label, pass_ in remaining]
 
 
-def _pass_of(out: LeftOut) -> str:
+def _pass_of(out: Excluded) -> str:
     """The name of the pass: the label of the step without its number."""
     return out.step.partition("#")[0]
 
@@ -94,7 +94,7 @@ def _without_rounds(pass_: Pass, names: Collection[str]) -> Pass:
     return dataclasses.replace(pass_, passes=tuple(one for one in pass_.passes if one.name not in names))
 
 
-def left_out_of(planned: Planned, left_out: Sequence[LeftOut]) -> list[RewriteId]:
+def excluded_of(planned: Planned, excluded: Sequence[Excluded]) -> list[RewriteId]:
     """The rewrites that the step leaves out: its own, and with any ordinal those of other runs of its pass.
 
     Otherwise another run of the pass, or a round of a fixpoint, would make the rewrite that one run leaves out.
@@ -102,7 +102,7 @@ def left_out_of(planned: Planned, left_out: Sequence[LeftOut]) -> list[RewriteId
     label, pass_ = planned
     repeated = {inner.name for inner in pass_.passes} if isinstance(pass_, Repeat) else set()
     ids = []
-    for out in left_out:
+    for out in excluded:
         if out.rewrite is None:
             continue
         if out.step == label:
@@ -127,7 +127,7 @@ def start(graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> History:
 def branch(history: History) -> History:
     """A copy of the history, which can be continued independently."""
     return dataclasses.replace(
-        history, graph=history.graph.copy(), steps=list(history.steps), left_out=list(history.left_out)
+        history, graph=history.graph.copy(), steps=list(history.steps), excluded=list(history.excluded)
     )
 
 
@@ -137,7 +137,7 @@ def extend(
     context: PassContext,
     on_rewrite: Callable[[AppliedRewrite], None] | None = None,
     check_each: bool = False,
-    leave_out: Collection[RewriteId] = (),
+    exclude: Collection[RewriteId] = (),
     label: str = "",
 ) -> Step:
     """Run one more pass and add its step to the history. label: the pass's name if empty."""
@@ -151,7 +151,7 @@ def extend(
         before=history.steps[-1].after,
         check_each=check_each,
         on_rewrite=on_rewrite,
-        leave_out=leave_out,
+        exclude=exclude,
     )
     step.label = label or step.label
     update_provenance(history.graph.provenance, step.rewrites)

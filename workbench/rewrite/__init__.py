@@ -1,9 +1,9 @@
-"""Rules, passes, the driver, and the history of what was done."""
+"""Rules, patterns, passes, the driver, and the history of what was done; optimizers that others wrote."""
 
 from workbench.rewrite.core.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.core.driver import run_pass
 from workbench.rewrite.core.exactness import DEFAULT_MODE, MODES, Exactness
-from workbench.rewrite.core.history import History, LeftOut, Step
+from workbench.rewrite.core.history import Excluded, History, Step
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import OptionError, Pass, option, with_options
 from workbench.rewrite.core.refusing import RuleRefusal, refused_by
@@ -16,8 +16,8 @@ __all__ = [
     "Counterexample",
     "Exactness",
     "Example",
+    "Excluded",
     "History",
-    "LeftOut",
     "NoMatch",
     "OptionError",
     "Pass",

@@ -1,1 +1,1 @@
-"""Running graphs: inputs, executors, the worker process, measurement, comparison."""
+"""Running graphs: inputs, tolerances, comparison; the worker process, interleaved timing, kept runs."""

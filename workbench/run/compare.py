@@ -35,7 +35,7 @@ class OutputComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs; the errors are the largest of any output. left_out: elements that do not count."""
+    """All outputs; the errors are the largest of any output. excluded: elements that do not count."""
 
     outputs: tuple[OutputComparison, ...]
     max_abs_error: float | None
@@ -43,7 +43,7 @@ class Comparison:
     bit_equal: bool
     ok: bool
     sentence: str
-    left_out: int = 0
+    excluded: int = 0
 
 
 @dataclass(repr=False)
@@ -101,13 +101,13 @@ def compare_numbers(
     explained: Collection[str] = (),
 ) -> Comparison:
     """The same, without elements that are infinite or NaN in the reference."""
-    right, found, left_out = dict(reference), dict(candidate), 0
+    right, found, excluded = dict(reference), dict(candidate), 0
     for name, array in reference.items():
         if array.dtype.kind == "f" and name in candidate and candidate[name].shape == array.shape:
             ends = ~np.isfinite(array)
-            left_out += int(np.count_nonzero(ends))
+            excluded += int(np.count_nonzero(ends))
             right[name], found[name] = (np.where(ends, one.dtype.type(0), one) for one in (array, candidate[name]))
-    return replace(compare(right, found, tolerance, explained), left_out=left_out)
+    return replace(compare(right, found, tolerance, explained), excluded=excluded)
 
 
 def of_all_runs(runs: Sequence[Comparison]) -> Comparison:
@@ -116,8 +116,8 @@ def of_all_runs(runs: Sequence[Comparison]) -> Comparison:
         return runs[0]
     names = dict.fromkeys(output.name for run in runs for output in run.outputs)
     by_name = {name: [output for run in runs for output in run.outputs if output.name == name] for name in names}
-    left_out = sum(run.left_out for run in runs)
-    return replace(_of_outputs(tuple(map(_worst, by_name.values()))), left_out=left_out)
+    excluded = sum(run.excluded for run in runs)
+    return replace(_of_outputs(tuple(map(_worst, by_name.values()))), excluded=excluded)
 
 
 def _worst(runs: list[OutputComparison]) -> OutputComparison:

@@ -49,7 +49,7 @@ def run_tool(
             inputs = run_inputs or RunInputs()
             calibrated = write_calibration(graph, call.calibration, inputs, folder / CALIBRATION)
         tool_run = ask.to_convert(call, source, target)
-        tool_run = replace(tool_run, said="; ".join(filter(None, [calibrated, tool_run.said])))
+        tool_run = replace(tool_run, log="; ".join(filter(None, [calibrated, tool_run.log])))
         after = _opened(target, graph.opset_imports.get("", OPSET))
         _refuse_unknown(graph, after)
         equal_values, reason = None, ""

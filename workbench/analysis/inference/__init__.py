@@ -1,1 +1,3 @@
-"""Static inference: types, shapes, the elements of small integer values, constant evaluation."""
+"""Types and shapes of all values, also with the numbers bound to symbols; the elements of small ones, ranks; evaluation
+of one operator on constants.
+"""

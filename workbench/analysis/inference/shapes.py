@@ -386,5 +386,5 @@ def _computed(node: NodeProto, known: Mapping[str, np.ndarray]) -> np.ndarray | 
 
 def _is_numbers(attribute: onnx.AttributeProto) -> bool:
     """Whether the value is in the attribute itself and is not a tensor of strings."""
-    left_out = attribute.ref_attr_name or attribute.t.data_location == TensorProto.EXTERNAL
-    return not left_out and attribute.t.data_type != TensorProto.STRING
+    excluded = attribute.ref_attr_name or attribute.t.data_location == TensorProto.EXTERNAL
+    return not excluded and attribute.t.data_type != TensorProto.STRING

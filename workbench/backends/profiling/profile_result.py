@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 
@@ -72,35 +72,30 @@ class DeviceKernel:
 class MeasuredStreams:
     """A run on streams compared with a sequential run of the same operators, interleaved, in preparation.
 
-    lanes:             the number of streams of the schedule.
-    waits:             the number of waits between streams.
-    threads:           that take operators; 0 on CUDA.
-    threads_of_kernel: that each kernel may use; 0 on CUDA.
-    one_by_one_ms, side_by_side_ms: medians.
+    streams: the number of streams of the schedule.
+    waits:   the number of waits between streams.
+    sequential_ms, concurrent_ms: medians.
     """
 
-    lanes: int
+    streams: int
     waits: int
-    threads: int
-    threads_of_kernel: int
-    one_by_one_ms: float
-    side_by_side_ms: float
+    sequential_ms: float
+    concurrent_ms: float
 
     @property
     def is_faster(self) -> bool:
-        return self.side_by_side_ms < self.one_by_one_ms
+        return self.concurrent_ms < self.sequential_ms
 
     @property
     def ratio(self) -> float:
         """The time on streams over the sequential time; below 1 if streams are faster."""
-        return self.side_by_side_ms / self.one_by_one_ms
+        return self.concurrent_ms / self.sequential_ms
 
     @property
     def sentence(self) -> str:
-        by = f" by {self.threads:,} threads, {self.threads_of_kernel:,} in each kernel," if self.threads else ""
         return (
-            f"{self.one_by_one_ms:,.3f} ms one after the other, {self.side_by_side_ms:,.3f} ms on {self.lanes:,}"
-            f" streams{by or ','} {self.ratio:.2f} times as long"
+            f"{self.sequential_ms:,.3f} ms one after the other, {self.concurrent_ms:,.3f} ms on {self.streams:,}"
+            f" streams, {self.ratio:.2f} times as long"
         )
 
 
@@ -110,8 +105,12 @@ def kernel_from_json(results: Mapping[str, Any]) -> Kernel:
 
 
 def streams_from_json(results: Mapping[str, Any] | None) -> MeasuredStreams | None:
-    """The inverse of `dataclasses.asdict`."""
-    return None if results is None else MeasuredStreams(**results)
+    """The inverse of `dataclasses.asdict`; also of version 0.2, which named the fields otherwise."""
+    if results is None:
+        return None
+    former = {"lanes": "streams", "one_by_one_ms": "sequential_ms", "side_by_side_ms": "concurrent_ms"}
+    renamed = {former.get(name, name): value for name, value in results.items()}
+    return MeasuredStreams(**{field.name: renamed[field.name] for field in fields(MeasuredStreams)})
 
 
 @dataclass(frozen=True)

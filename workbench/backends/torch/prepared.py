@@ -139,40 +139,40 @@ def arena(executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: StageCa
 
 
 def streams(executor: TorchExecutor, tensors: Mapping[str, Any], on_stage: StageCallback) -> Prepared:
-    """Runs operators on concurrent streams, or one after the other if that is faster.
-
-    The streams are threads on a CPU and streams of one CUDA graph on a GPU.
-    """
+    """Runs operators on concurrent streams of one CUDA graph, or one after the other if that is faster."""
     import torch
 
     from workbench.backends.torch.streams.cuda_streams import StreamedRun
     from workbench.backends.torch.streams.launches import launches_of
-    from workbench.backends.torch.streams.select_run import StreamsRun, fastest, threaded_runs
+    from workbench.backends.torch.streams.select_run import faster
 
-    if uses_random_numbers(executor.graph):
-        reason = "it draws random numbers, which depend on the order of the operators"
+    if reason := _why_sequential(executor):
         return replace(arena(executor, tensors, on_stage), reason=reason)
     on_stage("planning streams")
     with executor.computing():
         launches = launches_of(executor, tensors)
     prepared = Prepared(with_output_names(executor, launches.arena.run), arena=launches.arena)
     on_stage("comparing streams with one operator after the other")
-    if executor.device.type != "cuda":
-        threaded = threaded_runs(launches, torch.get_num_threads())
-        runs = [StreamsRun(with_output_names(executor, one.run), one.threads > 1, one) for one in threaded]
-        chosen = fastest(launches, prepared.run, runs, lambda: None)
-        return replace(prepared, run=chosen.run, reason=chosen.sequential_reason, streams=chosen.measured)
     prepared = with_cuda_graph(executor, tensors, prepared)
     try:
         streamed = captured(executor, tensors, with_output_names(executor, StreamedRun(launches).run))
     except NotCaptured as reason:
         return replace(prepared, reason=str(reason))
     synchronize = partial(torch.cuda.synchronize, executor.device)
-    chosen = fastest(launches, prepared.run, [StreamsRun(streamed.run, True)], synchronize)
+    chosen = faster(launches.schedule, prepared.run, streamed.run, synchronize)
     taken = streamed if chosen.run is streamed.run else prepared.captured_graph
     return replace(
         prepared, run=chosen.run, reason=chosen.sequential_reason, streams=chosen.measured, captured_graph=taken
     )
+
+
+def _why_sequential(executor: TorchExecutor) -> str:
+    """Why operators cannot run concurrently, or "" if they can."""
+    if executor.device.type != "cuda":
+        return "operators run concurrently on a CUDA device only"
+    if uses_random_numbers(executor.graph):
+        return "it draws random numbers, which depend on the order of the operators"
+    return ""
 
 
 def with_output_names(executor: TorchExecutor, run: Callable[[], Sequence[Any]]) -> RunOnce:
@@ -189,7 +189,7 @@ PREPARATIONS: Mapping[str, Callable[[TorchExecutor, Mapping[str, Any], StageCall
     "torch": eager,
     "fused": fused,
     "arena": arena,
-    "lanes": streams,  # the name in links, recipes and kept runs
+    "streams": streams,
     "cuda-graphs": cuda_graph,
     "torch-compile": compiled,
     "torch-compile-autotuned": autotuned,

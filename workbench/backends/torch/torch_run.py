@@ -149,7 +149,7 @@ class TorchRun:
         scratch = measure_scratch(arena)
         operators = ", ".join(op for op, _ in scratch.operators[:_MAX_NAMED]) or "nothing"
         planned = len(arena.bytes)
-        sequentially = ", one after the other" if self._backend == "lanes" else ""
+        sequentially = ", one after the other" if self._backend == "streams" else ""
         kind = (
             f"weights, inputs, the arena ({planned / 1e6:,.3f} MB) and what operators allocate in passing"
             f"{sequentially} ({scratch.bytes / 1e6:,.3f} MB: {operators}), by torch's profiler"

@@ -1,1 +1,3 @@
-"""Smaller models from a file: a region of its graph as a model, and a smallest one that shows a fault."""
+"""Smaller models out of a file: the smallest region that shows a fault, bodies and functions as models, the region
+between named values and its way back.
+"""

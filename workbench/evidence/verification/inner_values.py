@@ -32,18 +32,18 @@ def inner_values(graph: Graph, dims: Mapping[str, int]) -> InnerValues:
     types = _types(graph, dims)
     sizes = {value: getattr(type_, "bytes", None) for value, type_ in types.items()}
     total = sum(size or 0 for size in sizes.values())
-    left_out = set()
+    excluded = set()
     for value in sorted(sizes, key=lambda value: -(sizes[value] or 0)):
         if total <= MOST_BYTES:
             break
-        left_out.add(value)
+        excluded.add(value)
         total -= sizes[value] or 0
     large = {}
-    for value in left_out:
+    for value in excluded:
         type_ = types[value]
         if isinstance(type_, TensorType) and type_.dtype == DataType.FLOAT and type_.static_shape is not None:
             large[value] = type_.static_shape
-    return InnerValues(tuple(value for value in types if value not in left_out), large)
+    return InnerValues(tuple(value for value in types if value not in excluded), large)
 
 
 def _types(graph: Graph, dims: Mapping[str, int]) -> dict[str, ValueType | None]:

@@ -205,8 +205,8 @@ class Verifier:
             note += f" Nothing here runs {names}: on both sides a function of the operands took the place of each call."
         if not result.ok and multiplies_8_bits(graph) and saturates_here():
             note += f" {WARNING}"
-        if result.left_out:
-            note += f" {counted(result.left_out, 'element')} did not count, being infinite or NaN in the original."
+        if result.excluded:
+            note += f" {counted(result.excluded, 'element')} did not count, being infinite or NaN in the original."
         run_by = run_by or self.run_by
         return Verdict(
             result.ok,

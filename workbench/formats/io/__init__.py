@@ -1,4 +1,5 @@
-"""A file or a program becomes a graph, at one opset, with the types of all its values.
+"""Loading a file or a program as a graph, at one opset, with the types of all its values, and exporting a graph;
+protobuf as a stream, weights that stay in their files.
 
 In processing order: `kinds` (the file format), `streaming_proto` and `weights`
 (reading, weights staying in the file), `checks`, `opset`, `dims`; a torch program is

@@ -216,15 +216,15 @@ def _check(draft: Path, graph: Graph, bare: onnx.ModelProto, foreign: Collection
         return (
             f"onnx.checker not run: it demands every input's and output's rank, and that of '{open_[0]}' is unknown",
         )
-    left_out = [node for node in every_node(bare) if node.name in foreign and node.domain in ONNX_DOMAINS]
-    for node in left_out:
+    excluded = [node for node in every_node(bare) if node.name in foreign and node.domain in ONNX_DOMAINS]
+    for node in excluded:
         node.domain = _UNCHECKED
-    for owner in (bare, *bare.functions) if left_out else ():
+    for owner in (bare, *bare.functions) if excluded else ():
         owner.opset_import.add(domain=_UNCHECKED, version=1)
     _leave_untrue_sizes_open(bare, graph)
     bare_file = draft.with_name("structure.onnx" if draft.name != "structure.onnx" else "structure_.onnx")
     bare_file.write_bytes(bare.SerializeToString())
-    exceptions = sorted({node.op_type for node in left_out})
+    exceptions = sorted({node.op_type for node in excluded})
     try:
         try:
             onnx.checker.check_model(str(bare_file), full_check=True)

@@ -37,7 +37,7 @@ class Sample:
     dims:  numbers for symbolic dims.
     group: the group in which it is listed.
     shows: its initial state; None if it opens without passes, which the user then chooses.
-    page:  the page on which it opens, "memory", "lanes" or "".
+    page:  the page on which it opens, "memory", "streams" or "".
     """
 
     title: str

@@ -13,6 +13,20 @@ from workbench.interfaces.cli.exit_codes import DONE
 from workbench.support.extras import adding
 
 HELP = "open the workbench in the browser"
+EXAMPLES = (
+    "",
+    "model.onnx",
+)
+DETAILS = """
+The app listens on this machine alone and answers its own page only. The name of a command is an address: /bench leads
+to the page Measure.
+
+- WORKBENCH_MEASURE=asked: a result is measured only when that is asked for. Otherwise a model of up to 20 GFLOP is
+measured by itself for some seconds, unless other machines reach the app.
+- WORKBENCH_FOLDERS=/data/models:/srv/onnx: files there open by path for whoever reaches the app from elsewhere.
+- WORKBENCH_WORKSHOP=run-code-of-anyone: the Workshop stays open where other machines reach the app. Whoever does can
+then run code on this machine.
+"""
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 

@@ -60,13 +60,13 @@ def target_argument(command: argparse.ArgumentParser, about: str = "") -> None:
 
 def measure_arguments(command: argparse.ArgumentParser) -> None:
     """Add device, backends, element types, repetitions and limits."""
-    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to run (default: cpu)")
     command.add_argument(
         "--backend",
-        type=names_of,
+        type=backends_of,
         default=("torch",),
         metavar="a,b",
-        help="torch (default), cuda-graphs, torch-compile, torch-compile-autotuned, fused, arena, lanes, onnxruntime",
+        help="torch (default), cuda-graphs, torch-compile, torch-compile-autotuned, fused, arena, streams, onnxruntime",
     )
     command.add_argument(
         "--dtype", type=names_of, metavar="a,b", help="float32 (default), tf32, mixed, float16, bfloat16"
@@ -98,7 +98,8 @@ def model_arguments(command: argparse.ArgumentParser, several: bool = False) -> 
 
 def dims_argument(command: argparse.ArgumentParser) -> None:
     """Add values for symbolic dims."""
-    command.add_argument("--dims", default="", metavar="N=1,H=320", help="symbolic dims, for running and measuring")
+    help_text = "symbolic dims, for running and measuring; a file that is written keeps its symbols"
+    command.add_argument("--dims", default="", metavar="N=1,H=320", help=help_text)
 
 
 def on_argument(command: argparse.ArgumentParser) -> None:
@@ -124,10 +125,19 @@ def comparison_arguments(command: argparse.ArgumentParser) -> None:
 
 def limit_arguments(command: argparse.ArgumentParser) -> None:
     """Add what rules must not do, besides the opset."""
-    help_text = f"how many times larger rewrites may make the file (default: {GROW:g})"
+    help_text = (
+        f"how many times larger rewrites may make the file (default: {GROW:g}); force=true of a pass overrules it"
+    )
     command.add_argument("--grow", type=positive, default=GROW, metavar="F", help=help_text)
     help_text = "a node that rules must not remove, or a weight that nodes must keep reading; may be repeated"
     command.add_argument("--keep", action="append", default=[], metavar="NAME", help=help_text)
+
+
+def backends_of(text: str) -> tuple[str, ...]:
+    """Backends, separated by commas; former names are read too."""
+    from workbench.run.measurement.variants import current_backend
+
+    return tuple(map(current_backend, names_of(text)))
 
 
 def names_of(text: str) -> tuple[str, ...]:

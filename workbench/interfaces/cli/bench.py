@@ -27,6 +27,41 @@ from workbench.ir import Graph
 from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant, Measurement
 
 HELP = "measure latency and memory"
+EXAMPLES = (
+    "model.onnx model.opt.onnx --backend torch,onnxruntime --dtype float32",
+    "model.onnx --trace trace.json",
+)
+DETAILS = """
+Models, backends and element types are measured interleaved, each backend in a process of its own, until each median is
+known to 1 %, in at least 10 and at most 200 iterations or 20 seconds. The error stands beside the speed. Where other
+programs used the cores meanwhile, no ratio is given. Runs are kept; `runs` prints them.
+
+Backends:
+
+- torch: operator by operator
+- fused: each group of operators by the fastest of its kernels, which is a call of oneDNN, of BLAS or of a convolution
+kernel of ours, a kernel that torch's compiler makes, or the operators one by one. Kernels are compiled when a model is
+opened and kept in the cache folder (WORKBENCH_CACHE). Without a C++ compiler (g++, or the one that CXX names) the calls
+of oneDNN and BLAS remain, and the other groups run operator by operator, which is said before.
+- arena: a plan of memory that is run, one block of bytes with every value at its offset. Results of operators that have
+no kernel for that are copied. What operators allocate in passing is named beside the arena. Outputs lie in the arena
+until the next run.
+- streams: concurrent CUDA streams in such an arena, recorded as one CUDA graph. Both ways are timed when a model is
+opened. Operators run one after the other on a CPU, if that is faster, or if last bits differ.
+- torch-compile, torch-compile-autotuned: torch's compiler; the second tries several kernels for every product and
+convolution, which takes minutes
+- cuda-graphs: the operators one by one, launched together
+- onnxruntime: as users run it, with its optimizations
+
+On a GPU all but torch and onnxruntime are recorded as a CUDA graph. Where that fails, the operators that exchange data
+with the host are named.
+
+Element types: tf32 rounds the operands of float32 products to ten bits, and a CPU has none; mixed is torch's autocast.
+
+A trace, which the page Measure writes too, is in the format that https://ui.perfetto.dev and chrome://tracing open. A
+variant is a process: operators with their times and arrows to their nodes, the kernels of fused, and live memory as
+counters; of a recorded run on a GPU also its kernels by stream. The slice of a node in a group has no length.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -183,8 +218,8 @@ def _print_bench(measurement: Measurement) -> None:
             say(f"{label}: {variant.error.sentence}")
         if variant.kernels:
             say(f"{label}: {kernels_text(variant.kernels, variant.first_result_s)}")
-        if variant.lanes is not None:
-            say(f"{label}: {variant.lanes.sentence}")
+        if variant.streams is not None:
+            say(f"{label}: {variant.streams.sentence}")
         if variant.cold_median_ms is not None:
             say(f"{label}: {variant.cold_median_ms:,.2f} ms on an emptied cache")
     for line, labels in _shared_lines(measurement.ran).items():

@@ -8,6 +8,13 @@ from workbench.errors import UserError
 from workbench.interfaces.cli.printing import say
 
 HELP = "re-check a result with its certificate, by a small checker that shares no code with the engine"
+EXAMPLES = (
+    "model.onnx model.opt.onnx c.json",
+    "model.onnx model.opt.onnx c.json --run 3 --require log,bounds,run",
+)
+DETAILS = """
+Code 1: what a file says does not hold, or what --require names is missing. Code 2: a file cannot be read.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The command `compare-tools` (alias `rivals`): runs every installed optimizer, including ours, on a model."""
+"""The command `compare-tools` (alias `compared`): runs every installed optimizer, including ours, on a model."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ from workbench.interfaces.cli.progress_line import ProgressLine
 from workbench.run.verdict_words import relative_error_text, verdict_label
 
 HELP = "run every installed optimizer on a model, including ours, and compare the results"
+EXAMPLES = ("model.onnx",)
+DETAILS = """
+Each optimizer gets the file as it is. A row has the nodes that are left, seconds, peak memory, error, whether the
+result is right, and the latency in ONNX Runtime, interleaved. A wrong result of ONNX Runtime's optimizer is traced to
+the optimizer of its own without which it is right. Where `ratio_busy` is true in the JSON, the machine was busy and
+`ratio` means nothing. `reduce MODEL --tool NAME` finds the smallest part with which a tool is wrong or fails.
+It measures on the CPU only.
+"""
 _HEADER = ("tool", "version", "nodes", "seconds", "peak MB", "max error", "result", "median ms", "min ms", "ratio")
 
 
@@ -41,16 +49,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    from workbench.interfaces.study.compare_tools.comparing import chosen_rivals, compare_rivals, notes_on
+    from workbench.interfaces.study.compare_tools.comparing import chosen_tools, compare_tools, notes_on
 
-    rivals = chosen_rivals(chosen.tools)
+    compared = chosen_tools(chosen.tools)
     graph = load_chosen(chosen)
-    with tempfile.TemporaryDirectory(prefix="workbench-rivals-") as scratch, ProgressLine() as line:
+    with tempfile.TemporaryDirectory(prefix="workbench-tools-") as scratch, ProgressLine() as line:
         folder = Path(scratch) if chosen.save is None else _created_folder(chosen.save)
         with verifier_of(graph, chosen.inputs, chosen.seed, parse_dims(chosen.dims)) as verifier:
-            outcome = compare_rivals(
+            outcome = compare_tools(
                 graph,
-                rivals,
+                compared,
                 folder,
                 verifier,
                 repeat=chosen.repeat,

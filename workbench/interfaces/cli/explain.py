@@ -18,6 +18,15 @@ from workbench.interfaces.cli.printing import say, warn
 from workbench.rewrite.core.exactness import DEFAULT_MODE, MODES
 
 HELP = "say what a pass does, with examples; on a model, where it acts and what it refuses"
+EXAMPLES = (
+    "fold_batchnorm",
+    "fuse_conv model.onnx --passes fold_batchnorm   # where it acts, and why not elsewhere",
+)
+DETAILS = """
+Without a model: the cases of the pass, its options, small graphs before and after, and what its rules refuse. On a
+model: how many nodes the pass considered, on how many it acted, and the reasons at the others, each with the number of
+its nodes and their first names. `saturate_algebra` says it of each region that stays.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

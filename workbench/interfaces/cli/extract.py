@@ -14,6 +14,14 @@ from workbench.interfaces.cli.reduce import inputs_path
 from workbench.pipeline.command_text import command_text
 
 HELP = "write the region between values of a model as a model, with recorded inputs"
+EXAMPLES = (
+    "resnet50_narrow.onnx --from r15 --to r25 -o part.onnx",
+    "resnet50_narrow.onnx --from r15 --to r25 --put-back part.onnx -o whole.onnx",
+)
+DETAILS = """
+The inputs of the part are recorded in a run of the whole model, and written beside it. If the region needs another
+value, the error names it.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

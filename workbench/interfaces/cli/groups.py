@@ -19,6 +19,15 @@ from workbench.interfaces.cli.printing import print_table, say, warn
 from workbench.interfaces.cli.progress_line import ProgressLine
 
 HELP = "group operators by every rule set and compare the memory traffic"
+EXAMPLES = (
+    "model.onnx",
+    "model.onnx --json",
+)
+DETAILS = """
+`fuse_groups` follows the fusion kinds of operators (TVM). `fuse_minimum` finds the groups with the least memory
+traffic, with a lower bound: by the same rules, by wider ones, where operators may also follow a reduction, and where
+several results may leave a group.
+"""
 _HEADER = ("grouping", "groups", "bytes", "ratio to unfused", "lower bound (bytes)", "gap", "seconds")
 
 

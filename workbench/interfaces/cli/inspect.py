@@ -14,6 +14,22 @@ from workbench.ir import Graph
 from workbench.ir.text import OPSET
 
 HELP = "say what a model is"
+EXAMPLES = (
+    "model.onnx",
+    "model.onnx --json",
+)
+DETAILS = """
+What opens, here and in every other command:
+
+- ONNX files of opset 7 and newer, with external data, functions, If, Loop and Scan
+- the same packed (.onnx.gz), as protobuf's text (.textproto, .pbtxt, .prototxt), as JSON (.json), and as ONNX's own
+text (.onnxtxt)
+- programs saved by torch.export (.pt2)
+
+While a model is open it has opset 23, or the newest at which ONNX Runtime has kernels for it. Operators that nothing
+here knows are left as they are; they can be declared in ~/.config/graph-workbench/operators, or in the folder that
+WORKBENCH_OPERATORS names. A model whose external data is missing is opened as a graph.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

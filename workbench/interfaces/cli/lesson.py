@@ -10,6 +10,11 @@ from workbench.interfaces.cli.printing import megabytes, say
 from workbench.support.files import check_outputs, write_data, write_text
 
 HELP = "check lessons, or write one as an HTML file"
+EXAMPLES = (
+    "check why_a_transpose   # plays a lesson, prints every fault with its line",
+    "export why_a_transpose -o lesson.html   # `export all -o lessons.zip`: all of them",
+    "list",
+)
 _ALL = "all"
 
 

@@ -1,7 +1,7 @@
 """The command line: `graph-workbench COMMAND` where it is installed, else `python -m workbench COMMAND`.
 
 A command is a module of this folder with `HELP`, `add_arguments` and `run`, which returns an exit code
-(`exit_codes.py`).
+(`exit_codes.py`). Its help has its `EXAMPLES` and `DETAILS` below the options (`help_text.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from workbench.support.imports import import_onnx_ir
 import_onnx_ir()
 
 from workbench.errors import UserError, one_sentence, printable, with_short_names  # noqa: E402
-from workbench.interfaces.cli.exit_codes import BAD_INPUT, DONE, STOPPED  # noqa: E402
+from workbench.interfaces.cli.exit_codes import BAD_INPUT, DONE, MEANINGS, STOPPED  # noqa: E402
+from workbench.interfaces.cli.help_text import HelpFormatter, text_below  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 from workbench.pipeline.command_text import program_arguments, program_name  # noqa: E402
 from workbench.support.version import version  # noqa: E402
@@ -138,15 +139,25 @@ class _Parser(argparse.ArgumentParser):
 def _parser(first_arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser with the requested command only, which avoids the imports of the others; else with all commands."""
     description = "See, check and measure every rewrite of a neural-network graph."
-    parser = _Parser(prog=" ".join(program_arguments()), description=description)
+    codes = "\n".join(f"- {code}: {meaning}" for code, meaning in MEANINGS.items())
+    parser = _Parser(
+        prog=" ".join(program_arguments()),
+        description=description,
+        epilog=f"Exit codes:\n\n{codes}",
+        formatter_class=HelpFormatter,
+    )
     parser.add_argument("--version", action="store_true", help="print the version of the program")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     requested = [ALIASES.get(name, name) for name in first_arguments]
     for name in [name for name in COMMANDS if name in requested] or COMMANDS:
         module = importlib.import_module(f"workbench.interfaces.cli.{name.replace('-', '_')}")
         aliases = [alias for alias, command_name in ALIASES.items() if command_name == name]
-        command = commands.add_parser(name, aliases=aliases, help=module.HELP, description=module.HELP)
+        command = commands.add_parser(
+            name, aliases=aliases, help=module.HELP, description=module.HELP, formatter_class=HelpFormatter
+        )
         module.add_arguments(command)
         command.introduction = getattr(module, "introduction", None)
+        examples = module.EXAMPLES if command.introduction is None else ()  # an introduction has them
+        command.epilog = text_below(command.prog, examples, getattr(module, "DETAILS", ""))
         command.set_defaults(run=module.run)
     return parser

@@ -26,6 +26,15 @@ from workbench.interfaces.cli.progress_line import ProgressLine
 from workbench.support.files import write_text
 
 HELP = "measure models x steps x batches x precisions x backends in one run"
+EXAMPLES = (
+    "ppocr_cls_v2.onnx --layouts greedy,optimal --target cuda --batches 1,4 --record m.jsonl --csv m.csv",
+    "ppocr_cls_v2.onnx --record database --on ray   # --on HOST:PORT: on the nodes of a Ray cluster",
+    "--plan oneflow --device cuda   # ResNet-101, NCHW against channels-last",
+)
+DETAILS = """
+A block is a model at a batch size on a kind of device, all its variants measured interleaved. The same command with the
+same --record goes on with the blocks that are not there. `bench --help` says what the backends are.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -27,6 +27,26 @@ if TYPE_CHECKING:
     from workbench.planning.memory.planning import MemoryPlan, Sharing
 
 HELP = "plan the memory of all values in one arena, by every planner"
+EXAMPLES = (
+    "model.onnx",
+    "model.onnx --planner exact --json   # where each value lies",
+    "model.onnx --order lowest_peak",
+    "model.onnx --certificate plan.json",
+)
+DETAILS = """
+The MODEL may also be a file of MiniMalloc's format (.csv), of which the planners place the blocks.
+
+- The arena holds what operators compute, results included. Inputs belong to the caller, and the next run needs the
+weights.
+- A value is in use from the step that makes it to the step of its last reader, both included. Nodes in the body of a
+Loop are steps before the node that holds it; what the body captures or carries is in use until that node ends.
+- A plan holds for its own sizes. With --range it is made for each size. An input of another size is padded to the next,
+and one arena as large as the largest serves all.
+- "certified" says that no arena is smaller, for this order and these values in shared memory. Where a size is not known
+the table says "known sizes"; "certified_of" in the JSON says of what it is the proof.
+
+The page Memory of the app draws a plan, time against offset, and plays it step by step.
+"""
 _PLANNERS = ("planner", "arena (bytes)", "lower bound (bytes)", "gap", "certified", "seconds")
 _VALUES = ("value", "kind", "bytes", "offset", "born", "dies", "block", "in the memory of")
 _DEFAULT = "exact"
@@ -39,7 +59,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--planner", metavar="NAME", help="one planner, with the offset of each value (default: compare all)"
     )
-    orders = "execution order: file (default), depth_first, breadth_first, lowest_peak"
+    orders = "execution order: file (default), depth_first, breadth_first, lowest_peak (that of order_for_memory)"
     command.add_argument("--order", default="file", metavar="NAME", help=orders)
     command.add_argument(
         "--align", type=at_least_one, default=1, metavar="BYTES", help="alignment of memory (default: 1)"

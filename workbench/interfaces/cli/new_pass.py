@@ -12,6 +12,13 @@ from workbench.pipeline.command_text import command_text
 from workbench.rewrite.core.own_passes import own_passes_folder
 
 HELP = "write the file of a new pass, to be changed"
+EXAMPLES = ("my_pass --folder .",)
+DETAILS = """
+The file is complete and its tests pass. Change its rule, its example and its refusals, then run `test-pass`. The folder
+of your passes is `~/.config/graph-workbench/passes`, or the one that WORKBENCH_PASSES names.
+`optimize MODEL -o OUT.onnx --passes my_pass` runs a pass that lies there, and it is verified, played and left out like
+the others. A pass is code that runs as you.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

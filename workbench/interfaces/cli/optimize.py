@@ -26,10 +26,25 @@ if TYPE_CHECKING:
 
 _WIDTH = 100  # characters of a line of help
 HELP = "run passes over a model and write the result"
+EXAMPLES = (
+    "model.onnx -o model.opt.onnx",
+    "model.onnx -o model.opt.onnx --preset normalize --precision optimal --max-error 1e-3",
+    "model.onnx -o model.opt.onnx --layout optimal --target cuda --certificate c.json",
+)
+DETAILS = """
+A failed verification is traced to one step and one rewrite. Files are replaced whole or not at all. `--help` without a
+command lists the exit codes.
+
+- In mode exact only rewrites run that keep the operands of every operator and the number of elements that functions
+such as Exp compute. A runtime may still round elsewhere; then the verdict is a failure, and nothing is written.
+- `--option layout_optimal.weigh=time` finds the least sum of times that are measured on your device, and so does
+`precision_optimal.weigh=time`.
+- `--recipe` determines passes, options, target, mode and --export-for, so that none of these can stand beside it.
+"""
 
 
 def introduction(program: str) -> str:
-    """Three examples, and the names that arguments take."""
+    """The examples, and the names that arguments take."""
     from workbench.pipeline.registry.pass_registry import library
     from workbench.planning.layout.profile import profile_names
 
@@ -37,9 +52,7 @@ def introduction(program: str) -> str:
     lines = [
         f"usage: {program} MODEL -o OUT.onnx [OPTIONS]",
         "",
-        f"  {program} model.onnx -o model.opt.onnx",
-        f"  {program} model.onnx -o model.opt.onnx --layout optimal --target cuda --report report.json",
-        f"  {program} model.onnx -o model.opt.onnx --preset normalize --precision optimal --dims N=1",
+        *(f"  {program} {example}" for example in EXAMPLES),
         "",
     ]
     for what, names in (

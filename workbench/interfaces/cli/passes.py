@@ -9,6 +9,7 @@ import sys
 from workbench.interfaces.cli.exit_codes import DONE
 
 HELP = "list every pass with its options"
+EXAMPLES = ("",)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

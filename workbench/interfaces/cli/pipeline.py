@@ -114,46 +114,58 @@ class PipelineRequest:
 def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments for passes, exactness and verification."""
     passes = command.add_mutually_exclusive_group()
-    passes.add_argument(
-        "--passes", metavar="a,b,c", help="passes in order, or any text of a pipeline: fixpoint(a,b{option=1}),c"
+    help_text = (
+        "passes in order, with options, and presets among them: a,b{option=1},simplify,layout{strategy=optimal}; "
+        "fixpoint{rounds=5}(a,b) runs its passes again until nothing changes"
     )
+    passes.add_argument("--passes", metavar="a,b,c", help=help_text)
     passes.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: simplify)")
     passes.add_argument("--recipe", metavar="R.toml", help="passes, options, target and mode as `tune` chose them")
-    command.add_argument("--target", metavar="NAME", help=f"target profile ({TARGET_DEFAULT})")
+    help_text = "target profile, by name or a .toml file; it need not be here: the graph is made for it and verified"
+    command.add_argument("--target", metavar="NAME", help=f"{help_text} ({TARGET_DEFAULT})")
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
-    help_text = "write the bound dims into the graph as numbers, before the passes run"
+    help_text = "write the bound dims into the graph as numbers, before the passes run, which then use them"
     command.add_argument("--fix-dims", action="store_true", help=help_text)
-    help_text = "replace the sizes of a batch by symbols, before the passes run; then the model takes any batch size"
+    help_text = (
+        "axis 0 of the input `images` counts a batch: its size becomes the symbol N before the passes run, and the "
+        "file takes a batch of any size"
+    )
     command.add_argument("--free-dims", default="", metavar="images:0=N", help=help_text)
-    command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
-    command.add_argument("--give-outputs", action="store_true", help="return outputs in the layout that is used")
+    help_text = "in the layout that is used, without a Transpose"
+    command.add_argument("--feed-inputs", action="store_true", help=f"take inputs {help_text}")
+    command.add_argument("--give-outputs", action="store_true", help=f"return outputs {help_text}")
     command.add_argument(
         "--export-for",
         choices=("onnxruntime",),
-        help="write operators of this runtime where its CPU provider has a kernel; only this runtime runs the file",
+        help="behind the other passes, write operators of this runtime where its CPU provider has a kernel; only this "
+        "runtime runs the file",
     )
-    help_text = "run operators in a narrower type, chosen by a strategy: autocast, greedy, record-then-insert"
-    command.add_argument("--precision", metavar="STRATEGY", help=f"{help_text}, optimal, optimal-with-layout")
+    help_text = "run operators in a narrower type, chosen by a strategy: autocast, greedy, record-then-insert, optimal"
+    command.add_argument("--precision", metavar="STRATEGY", help=f"{help_text}, optimal-with-layout (their layout too)")
     help_text = "the type (default: float16)"
     command.add_argument("--precision-type", type=precision_type, choices=tuple(NARROW_TYPES), help=help_text)
     help_text = (
-        "element types of inputs and outputs: float32, as in the model (default), or as-computed, without Casts where "
-        "the model computes in the narrower type only"
+        "with --precision, types of inputs and outputs: float32, as in the model (default), or as-computed: the "
+        "narrower type where nothing needs float32, without Casts at the border, which `optimal` then does not count"
     )
     command.add_argument("--io", choices=(AS_IN_MODEL, AS_COMPUTED), help=help_text)
     help_text = "the largest relative error of an output; operators that lose most stay in float32 until it holds"
     command.add_argument("--max-error", type=positive, metavar="E", help=help_text)
     help_text = "a pattern of names of nodes that stay in float32; may be repeated"
     command.add_argument("--keep-float32", action="append", default=[], metavar="PATTERN", help=help_text)
-    help_text = "operators of which this runtime has no kernel in the type stay in float32"
+    help_text = (
+        "operators of which this runtime has no kernel in the type stay in float32, by the list of the installed "
+        "ONNX Runtime; onnxruntime-cuda needs its GPU build"
+    )
     command.add_argument("--precision-runtime", choices=("onnxruntime-cpu", "onnxruntime-cuda"), help=help_text)
     help_text = (
-        "how exact rewrites are: exact (to the last bit), ieee (up to rounding, unless an intermediate result "
-        "overflows; default), fast (not for NaN and -0.0)"
+        "what may differ: exact: nothing; ieee (default): rounding, which may take a quantized value to the next "
+        "integer, and results for which an intermediate overflows; fast: also signed zeros, infinities and NaN"
     )
     command.add_argument("--mode", choices=("exact", "ieee", "fast"), help=help_text)
     help_text = (
-        "the result's opset: keep (the file's), newest, or a number (default: the file's, raised if a rewrite needs it)"
+        "the result's opset: keep (the file's; no rewrite that needs more), newest (that of the passes), or a number "
+        "from 7 on (default: the file's, raised only as far as a rewrite needs it, with the ONNX Runtime that takes it)"
     )
     command.add_argument("--opset", type=opset_argument, metavar="keep|newest|N", help=help_text)
     help_text = "the result's version of the file format (default: the lowest that suffices)"
@@ -338,8 +350,8 @@ def _print_conclusions(history: History) -> None:
             rewrite = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
             say(f"{step.pass_name}: {rewrite} broke it: {step.rewrites[step.broken_by].sentence}")
 
-    for left_out in history.left_out:
-        say(f"{left_out}")
+    for excluded in history.excluded:
+        say(f"{excluded}")
     verdict = history[-1].verdict
     if verdict is not None and verdict.ok:
         say(f"the end: {verdict.sentence}")

@@ -34,25 +34,29 @@ if TYPE_CHECKING:
     from workbench.run.precision_effects import Effect
 
 HELP = "say which operators lose the accuracy in float16, bfloat16 or int8, each by itself and with all before it"
-_HEADER = ("node", "operator", "alone", "cumulative", "max |value|")
-_SHOWN = 20  # rows of the table
-_QUANTIZER = "ort_quantize_static"
-_DESCRIPTION = """
+EXAMPLES = (
+    "model.onnx",
+    "model.onnx --type int8 --max-error 0.02   # which operators must not be quantized",
+)
+DETAILS = """
 The model is measured as it is opened, without passes. "alone" is the error of an operator's results, relative to their
 largest magnitude, if only this operator runs in the type: its recorded operands and its constants are rounded, it
 computes in float32, and its results are rounded. "cumulative" is the same if all operators before it run so too.
 "max |value|" is of the run in float32. In int8 those values are rounded that ONNX Runtime's static quantizer quantizes,
 with the ranges of this run.
 """
+_HEADER = ("node", "operator", "alone", "cumulative", "max |value|")
+_SHOWN = 20  # rows of the table
+_QUANTIZER = "ort_quantize_static"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.description = _DESCRIPTION
     model_arguments(command)
     help_text = "the effect of each operator (the default)"
     command.add_argument("--explain", action="store_true", help=help_text)
     names = ("--type", "--precision-type")
-    command.add_argument(*names, dest="type", choices=EFFECT_TYPES, default="float16", help="(default: float16)")
+    help_text = "the type (default: float16)"
+    command.add_argument(*names, dest="type", choices=EFFECT_TYPES, default="float16", help=help_text)
     help_text = "with int8: one scale for each weight, as the quantizer has by default (default: one for each channel)"
     command.add_argument("--per-tensor", action="store_true", help=help_text)
     help_text = (
@@ -163,8 +167,8 @@ def _print_fitted(graph: Graph, fitted: Fitted, chosen: argparse.Namespace) -> N
     if fitted.kept:
         rows = [(name, graph.node(name).op, loss_text(error, 1)) for name, error in fitted.kept.items()]
         print_table([_HEADER[:3], *rows], left=(0, 1))
-    left_out = f"with these operators in its option 'keep': {command}" if fitted.kept else f"as it is: {command}"
-    say(f"The precision strategies do not write int8; run {_QUANTIZER} {left_out}")
+    excluded = f"with these operators in its option 'keep': {command}" if fitted.kept else f"as it is: {command}"
+    say(f"The precision strategies do not write int8; run {_QUANTIZER} {excluded}")
 
 
 def _fitted_sentence(graph: Graph, fitted: Fitted, max_error: float) -> str:

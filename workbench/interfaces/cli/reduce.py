@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from workbench.run.worker.client import Worker
 
 HELP = "find a smallest part of a model on which a command or a tool still fails (delta debugging)"
+EXAMPLES = ('model.onnx --check "python check.py {}" -o small.onnx',)
+DETAILS = """
+The inputs that show the fault are written beside the result. Candidates are models that onnx.checker passes, of the
+file's own opset, operators and attributes. With --tool the fault is that the tool's result is wrong, cannot be opened,
+or that the tool fails in the same way. Ctrl-C ends the search and writes the smallest model so far.
+Opsets below 7 are refused.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -20,6 +20,15 @@ from workbench.ir import Graph
 from workbench.support.files import write_text
 
 HELP = "write the graph before and after every rewrite as one HTML file"
+EXAMPLES = (
+    "model.onnx -o report.html --layout greedy --target cuda",
+    "model.onnx -o report.html --dot end.dot   # the graph at the end too, for Graphviz",
+    "model.onnx -o diff.html --against model.opt.onnx   # two files side by side",
+    "model.onnx -o changes.md --against model.opt.onnx   # what changed by kind, as Markdown",
+)
+DETAILS = """
+The page has the view of the app, with every step and every rewrite, and needs no network.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -34,6 +34,14 @@ _MAX_NAME_LENGTH = 40  # characters of a name in the table
 
 
 HELP = "print the measurements that were kept"
+EXAMPLES = (
+    "",
+    "--model model.onnx",
+)
+DETAILS = """
+Runs of bench, matrix and the app are kept in ~/.cache/graph-workbench/runs.sqlite (WORKBENCH_CACHE names another
+folder), or in the database whose URL is in WORKBENCH_RUNS_URL (postgresql+psycopg://...).
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

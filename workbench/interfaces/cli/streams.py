@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from workbench.run.measurement.stream_times import RanOnStreams
 
 HELP = "find which operators could run concurrently, and bound the gain"
+EXAMPLES = (
+    "model.onnx",
+    "model.onnx --measure",
+)
+DETAILS = """
+It bounds what running operators side by side can gain, and makes a schedule with the memory that it needs. It takes
+times from a stated model of a GPU. With --measure they come from a run operator by operator on --device, and on a GPU
+the backend `streams` is timed: sequential, on streams, and their ratio. A plan of memory that was made for sequential
+operators is refused, with the two values that would overlap.
+"""
 _HEADER = ("stream", "operators", "busy (us)", "first", "last")
 
 

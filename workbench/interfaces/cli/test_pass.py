@@ -17,6 +17,10 @@ from workbench.rewrite.core.own_passes import load_pass
 from workbench.support.time_limit import OutOfTime, time_limit
 
 HELP = "test the file of a pass: examples, laws, refusals, graphs close to its examples; runs the file"
+EXAMPLES = ("my_pass.py",)
+DETAILS = """
+It prints a line for each check. Exit code 1 says that a check failed, 2 that the file does not run.
+"""
 _MARKS = {True: "ok", False: "FAILED", None: "open"}
 _LIMIT_S = 600.0
 

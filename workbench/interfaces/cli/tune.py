@@ -31,6 +31,18 @@ if TYPE_CHECKING:
     from workbench.interfaces.study.tuning.tune import TuneRequest
 
 HELP = "find the pipeline, backend and precision that are best for a model here, and write a recipe"
+EXAMPLES = ("model.onnx --budget 10m -o best.toml",)
+DETAILS = """
+Backends come one after the other, the fastest first. In each, pipelines are measured interleaved, with ever more
+iterations for the better half, until nothing that is left can be better by more than 3 %. At the end the best and the
+original are measured once more, interleaved in one run of 100 iterations; a fifth of the budget is kept for that.
+
+- Smaller element types are candidates only if their rounding is within --max-error.
+- A recipe is written when the budget ends, with the best so far. `optimize MODEL --recipe R.toml -o OUT.onnx` runs it.
+- What was measured is kept in RECIPE.toml.part until the tuning is done. After Ctrl-C (exit code 130), a crash, or the
+end of the budget the same command goes on there.
+- On a CPU, --for memory compares plans of the backend arena only, since the peaks of the others count other bytes.
+"""
 PART = ".part"  # the suffix of the file with the measurements so far
 _HEADER = (
     "candidate",
@@ -55,7 +67,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--budget", default="10m", metavar="TIME", help="time limit: 90s, 10m, 1h (10m)")
     objectives = "; ".join(f"{name}: {meaning}" for name, meaning in OBJECTIVES.items())
     command.add_argument("--for", dest="objective", default="latency", metavar="WHAT", help=f"{objectives} (latency)")
-    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to run (default: cpu)")
     command.add_argument(
         "--max-error", type=float, default=1e-3, metavar="E", help="the relative error that is allowed (1e-3)"
     )

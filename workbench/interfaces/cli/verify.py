@@ -14,6 +14,11 @@ from workbench.ir import Graph
 from workbench.run.verdict_words import verdict_word
 
 HELP = "compare two models on the same inputs"
+EXAMPLES = ("model.onnx model.opt.onnx",)
+DETAILS = """
+The first is run by ONNX Runtime without its optimizations. The tolerance is that of the narrower element types of the
+two, and is printed. Values inside are compared too, where a value of one file is known to be one of the other.
+"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -1,4 +1,7 @@
-"""Lessons: text files that show moments of a model's history, each with a key sentence, a question and its answer."""
+"""Lessons: reading a file, playing its stops (each pipeline once), the view of a stop (`equation_view.py` where it is
+algebra), the pictures and the text beside the graph, one HTML file or a ZIP of all; `shipped.py` finds those of the top
+folder `lessons/`, in the package `lesson_files/`.
+"""
 
 from workbench.interfaces.lessons.lesson import Fault, Lesson, LessonError, LessonPipeline, Stop
 from workbench.interfaces.lessons.playing import PlayedStop, play

@@ -54,10 +54,10 @@ _workshop: Page = _part(lambda: workshop_page(_optimize), "Workshop", "workshop"
 _measure = st.Page(lambda: run_page(_optimize), title="3 Measure", url_path="run")
 _compare = st.Page(lambda: compare_page(_optimize), title="Compare", url_path="compare")
 _memory = st.Page(memory_page, title="Memory", url_path="memory")
-_streams = _part(streams_page, "Streams", "lanes")
+_streams = _part(streams_page, "Streams", "streams")
 _learn = st.Page(lambda: lessons_page(_optimize), title="Learn", url_path="lessons")
 _open = st.Page(
-    lambda: open_page(_optimize, {"memory": _memory, "lanes": _streams}, _learn),
+    lambda: open_page(_optimize, {"memory": _memory, "streams": _streams}, _learn),
     title="1 Open",
     url_path="open",
     default=True,
@@ -74,7 +74,7 @@ _groups = [
     },
     {
         "Latency": _measure,
-        "Compare tools": _part(lambda: compare_tools_page(_compare), "Compare tools", "rivals"),
+        "Compare tools": _part(lambda: compare_tools_page(_compare), "Compare tools", "compare-tools"),
         "Matrix": _part(matrix_page, "Matrix", "matrix"),
         "Runs": _part(runs_page, "Runs", "runs"),
     },

@@ -32,7 +32,7 @@ def history_at_opset(
         return history
     limits = replace(history.limits, opset=max_opset)
     context = pass_context(history.target, mode=history.mode, run_inputs=run_inputs, limits=limits)
-    return run_pipeline(history.initial, pipeline, context, left_out=history.left_out)
+    return run_pipeline(history.initial, pipeline, context, excluded=history.excluded)
 
 
 def opset_increase_reason(written: Written, history: History, pipeline: Pipeline) -> str:

@@ -1,1 +1,1 @@
-"""Fusion: which operators compute together in one group, and what that saves in memory traffic."""
+"""Groups of operators with one kernel each, and what they save in memory traffic."""

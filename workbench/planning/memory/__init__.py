@@ -1,1 +1,3 @@
-"""Memory of a graph's values: lifetimes, shared memory, and the offset of each in one arena."""
+"""Memory of values: lifetimes, what shares memory, plans. `blocks/` has blocks with lifetimes and sizes, without a
+graph: bounds and searches; `planners/` the planners, one per file, discovered.
+"""

@@ -1,1 +1,1 @@
-"""Solvers that are independent of the graph: minimum cut, integer programs, path cover."""
+"""Solvers that know no graph of ours: a minimum cut, integer programs, the fewest chains that cover an order."""

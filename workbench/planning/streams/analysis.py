@@ -81,21 +81,21 @@ class StreamsAnalysis:
             "bound": schedule_.dependencies.bound,
             "makespan_us": schedule_.makespan_us,
             "waits": schedule_.waits,
-            "lanes": [[operators[number].name for number in chain] for chain in schedule_.streams],
+            "streams": [[operators[number].name for number in chain] for chain in schedule_.streams],
             "launch_order": [operators[number].name for number in schedule_.launches],
             "schedule": [
                 {
                     "node": operators[run.operator].name,
-                    "lane": run.stream,
+                    "stream": run.stream,
                     "start_us": run.start_us,
                     "end_us": run.end_us,
                 }
                 for run in schedule_.runs
             ],
             "sequential_bytes": self.sequential.packed.total,
-            "lanes_bytes": self.concurrent.packed.total,
-            "lanes_lower_bound_bytes": self.concurrent.packed.lower_bound,
-            "lanes_certified": self.concurrent.certified,
+            "concurrent_bytes": self.concurrent.packed.total,
+            "concurrent_lower_bound_bytes": self.concurrent.packed.lower_bound,
+            "concurrent_certified": self.concurrent.certified,
             "sequential_plan_refused": self.conflict,
         }
 

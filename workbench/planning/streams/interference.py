@@ -26,7 +26,7 @@ def sharing_on_streams(graph: Graph, problem: ParallelProblem, schedule: Schedul
         step: frozenset(steps[other] for other in range(len(steps)) if mask >> other & 1)
         for step, mask in zip(steps, schedule.before, strict=True)
     }
-    sharing = sharing_of(graph, "lanes", inner=False, alignment=alignment, before=ended_before)
+    sharing = sharing_of(graph, "streams", inner=False, alignment=alignment, before=ended_before)
     return replace(sharing, packing=_packing(sharing, problem, schedule))
 
 

@@ -1,1 +1,1 @@
-"""Charts of measurements, drawn by plotly."""
+"""Charts of variants, operators, sweeps, kept runs, tunings, memory plans and streams."""

@@ -63,11 +63,11 @@ class Considered:
 
 
 def considered(
-    step: Step, pass_: Pass, after: Graph, context: PassContext, left_out: Collection[RewriteId] = ()
+    step: Step, pass_: Pass, after: Graph, context: PassContext, excluded: Collection[RewriteId] = ()
 ) -> Considered:
     """What a step of that pass considered. Takes about as long as a run of the pass that finds nothing.
 
-    after: the graph after the step; left_out: rewrites that the user disabled.
+    after: the graph after the step; excluded: rewrites that the user disabled.
     """
     acted = len(step.rewrites)
     if isinstance(step.facts, FusionFacts):
@@ -81,7 +81,7 @@ def considered(
         # `proof` says why the region stays as it is.
         refused = (RuleRefusal("", name, region.proof) for region in same for name in region.nodes)
     elif pass_.rules or isinstance(pass_, LayoutStrategy):
-        refused = refused_by(pass_, after, context, left_out=left_out)
+        refused = refused_by(pass_, after, context, excluded=excluded)
     else:
         return Considered(acted, 0, (), "it decides about the whole graph, and refuses no single node")
     groups, nodes = _grouped(refused)

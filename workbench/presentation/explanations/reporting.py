@@ -40,7 +40,7 @@ def history_report(history: History) -> dict[str, Any]:
         "mode": history.mode,
         "steps": [step_report(s) for s in done],
         "left_out": [
-            {"pass": o.step, "rewrite": o.sentence, "id": str(o.rewrite or ""), "why": o.why} for o in history.left_out
+            {"pass": o.step, "rewrite": o.sentence, "id": str(o.rewrite or ""), "why": o.why} for o in history.excluded
         ],
         "totals": totals,
         "digest": [_kind_report(kind) for kind in change_digest(history).kinds],

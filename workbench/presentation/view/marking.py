@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.presentation.view.boxes import Boxes
 from workbench.presentation.view.finding import Span
-from workbench.presentation.view.own_numbers import Column, NodeNumbers
+from workbench.presentation.view.node_numbers import Column, NodeNumbers
 
 Mark = list[int]  # box, first moment, moment after the last one, number of hits in the box
 

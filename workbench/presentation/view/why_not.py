@@ -65,7 +65,7 @@ def reasons_of(
             for name in all_names & touched:
                 results[name].append(PassReason(number, step.title, "", rewrite.sentence, t, acted=True))
         if step.pass_ is not None and step.pass_name in refusing_pass_names:
-            for name, rule, sentence in _refusals(step, step.pass_, graph, context, all_names, step.left_out):
+            for name, rule, sentence in _refusals(step, step.pass_, graph, context, all_names, step.excluded):
                 results[name].append(PassReason(number, step.title, rule, sentence, t, acted=False))
     return results
 
@@ -77,11 +77,11 @@ def not_run(history: History, passes: Sequence[Pass]) -> list[Pass]:
 
 
 def _refusals(
-    step: Step, pass_: Pass, graph: Graph, context: PassContext, names: set[str], left_out: Collection[RewriteId]
+    step: Step, pass_: Pass, graph: Graph, context: PassContext, names: set[str], excluded: Collection[RewriteId]
 ) -> Iterator[tuple[str, str, str]]:
     """Node, rule, sentence."""
     if isinstance(step.facts, FusionFacts):
         yield from ((name, "", step.facts.refusals[name]) for name in names & step.facts.refusals.keys())
         return
-    for refused in refused_by(pass_, graph, context, sorted(names), left_out):
+    for refused in refused_by(pass_, graph, context, sorted(names), excluded):
         yield refused.node, refused.rule, refused.sentence

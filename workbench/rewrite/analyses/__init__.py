@@ -1,1 +1,3 @@
-"""Analyses that passes share: preconditions, and properties of operators and values."""
+"""What several passes ask of a graph: linear operators, slices, casts and element types, signs, zeros, parallel
+operators, a batch of any size.
+"""

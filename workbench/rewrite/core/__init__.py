@@ -1,1 +1,3 @@
-"""Rules, passes, the driver that applies them, and the history of what was applied."""
+"""`Rule`, `NoMatch`, `Rewrite`, `Pass`, exactness, the driver, bodies, `History`; which rewrite is which, and what is
+left out; guards.
+"""

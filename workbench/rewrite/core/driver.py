@@ -9,9 +9,9 @@ from typing import Any
 from workbench.analysis.metrics import Measurements, measurements_of
 from workbench.errors import UserError
 from workbench.ir import Graph, check
+from workbench.rewrite.core.exclusion import ExcludedRewrites
 from workbench.rewrite.core.history import PassFacts, Step
 from workbench.rewrite.core.identity import RewriteId
-from workbench.rewrite.core.leave_out import LeftOutRewrites
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
 from workbench.rewrite.core.rule import AppliedRewrite, Rewrite
@@ -27,14 +27,14 @@ def run_pass(
     before: Measurements | None = None,
     check_each: bool = False,
     on_rewrite: OnRewrite | None = None,
-    leave_out: Collection[RewriteId] = (),
+    exclude: Collection[RewriteId] = (),
 ) -> Step:
     """Run the pass with the rewrites that the context's mode allows; `graph` is changed in place.
 
     The graph is checked after the pass, and with `check_each` after each rewrite.
 
     on_rewrite: is called with each rewrite and may raise to stop; the graph is then as after that rewrite.
-    leave_out: rewrites to leave out. Rules continue without them; a pass without rules, whose rewrites build on
+    exclude: rewrites to leave out. Rules continue without them; a pass without rules, whose rewrites build on
     each other, ends before the first of them.
     """
     if pass_.prepare(graph):
@@ -44,9 +44,9 @@ def run_pass(
     rewrites: list[AppliedRewrite] = []
     previous = started
     facts: list[PassFacts] = []
-    left_out = LeftOutRewrites(leave_out)
-    for proposed in _with_named_faults(pass_, graph, _with_facts(pass_.run(graph, context, left_out), facts)):
-        if proposed in left_out:
+    excluded = ExcludedRewrites(exclude)
+    for proposed in _with_named_faults(pass_, graph, _with_facts(pass_.run(graph, context, excluded), facts)):
+        if proposed in excluded:
             break
         inverse = graph.apply(proposed.edit)
         now = time.perf_counter()
@@ -61,7 +61,7 @@ def run_pass(
                 now - previous,
                 proposed.by,
                 proposed.exactness or pass_.exactness,
-                left_out.add_done(proposed),
+                excluded.add_done(proposed),
             )
         )
         previous = now
@@ -84,7 +84,7 @@ def run_pass(
         seconds,
         facts[0] if facts else None,
         pass_=pass_,
-        left_out=tuple(leave_out),
+        excluded=tuple(exclude),
     )
 
 

@@ -53,7 +53,7 @@ class Step:
     broken_by: if verification failed, the index of the rewrite that broke it.
     pass_:     the pass that ran; None for the graph as loaded.
     label:     the pass's name, with a number where it stands more than once in the pipeline: "fold_pad#2".
-    left_out:  the rewrites that the step was asked to leave out.
+    excluded:  the rewrites that the step was asked to leave out.
     """
 
     pass_name: str
@@ -68,7 +68,7 @@ class Step:
     broken_by: int | None = None
     pass_: Pass | None = None
     label: str = ""
-    left_out: tuple[RewriteId, ...] = ()
+    excluded: tuple[RewriteId, ...] = ()
 
     def __post_init__(self) -> None:
         self.label = self.label or self.pass_name
@@ -89,7 +89,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class Excluded:
     """A rewrite that was left out because verification found that it changes results.
 
     step:     the label of the step, "fold_pad", "fold_pad#2" where the pass stands twice.
@@ -121,7 +121,7 @@ class History:
     """The steps from `initial` to `graph`; `history[0]` is the graph as loaded.
 
     mode:     how exact the steps are (MODES).
-    left_out: rewrites that were left out because verification failed with them.
+    excluded: rewrites that were left out because verification failed with them.
     limits:   what rules must not do.
     """
 
@@ -130,7 +130,7 @@ class History:
     target: str
     steps: list[Step] = field(default_factory=list)
     mode: str = DEFAULT_MODE
-    left_out: list[LeftOut] = field(default_factory=list)
+    excluded: list[Excluded] = field(default_factory=list)
     limits: RuleLimits = NO_LIMITS
 
     def __getitem__(self, index: int) -> Step:
@@ -181,7 +181,7 @@ class History:
         return next((s for s in self.steps if s.verdict is not None and s.verdict.ok is False), None)
 
     @property
-    def culprit(self) -> LeftOut | None:
+    def culprit(self) -> Excluded | None:
         """What the next run must leave out: the rewrite that broke the first failing step.
 
         It is the whole pass if MAX_LEFT_OUT of its rewrites were left out already, and None if no rewrite broke it.
@@ -190,9 +190,9 @@ class History:
         if step is None or step.verdict is None or step.broken_by is None:
             return None
         rewrite = step.rewrites[step.broken_by]
-        if sum(out.step == step.label for out in self.left_out) >= MAX_LEFT_OUT:
-            return LeftOut(step.label, None, "", step.verdict.sentence)
-        return LeftOut(step.label, rewrite.id, rewrite.sentence, step.verdict.sentence)
+        if sum(out.step == step.label for out in self.excluded) >= MAX_LEFT_OUT:
+            return Excluded(step.label, None, "", step.verdict.sentence)
+        return Excluded(step.label, rewrite.id, rewrite.sentence, step.verdict.sentence)
 
     @property
     def unverified(self) -> Step | None:

@@ -22,8 +22,8 @@ from workbench.ir import Graph
 from workbench.rewrite.core.dead_code import dead_node_removals
 from workbench.rewrite.core.equal_constants import shared_constants
 from workbench.rewrite.core.exactness import Exactness
+from workbench.rewrite.core.exclusion import NOTHING_EXCLUDED, ExcludedRewrites
 from workbench.rewrite.core.greedy_driver import apply_rules
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.permission import why_not_allowed
 from workbench.rewrite.core.rule import Example, Refusal, Rewrite, Rule
@@ -125,11 +125,11 @@ class Pass:
         return kinds == {Exactness.BIT_EXACT}
 
     def run(
-        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
+        self, graph: Graph, context: PassContext, exclude: ExcludedRewrites = NOTHING_EXCLUDED
     ) -> Iterator[Rewrite]:
         """Yield the rewrites that the context's mode allows; each is applied to `graph` before the next is requested.
 
-        leave_out: the rewrites that rules must not propose; the user left them out, mostly because they change results.
+        exclude: the rewrites that rules must not propose; the user left them out, mostly because they change results.
         """
         if not self.rules:
             if not self.exactness.runs_in(context.mode):
@@ -137,7 +137,7 @@ class Pass:
             return self.cleaned(graph, context) if self.cleans_up else self.rewrites(graph, context)
 
         def is_allowed(graph: Graph, proposed: Rewrite) -> bool:
-            return proposed not in leave_out and not why_not_allowed(graph, proposed, context, self.grows_freely)
+            return proposed not in exclude and not why_not_allowed(graph, proposed, context, self.grows_freely)
 
         rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(context.mode)]
         return apply_rules(rules, graph, self, is_allowed)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.rewrite.core.bodies import opened_body
+from workbench.rewrite.core.exclusion import NOTHING_EXCLUDED, ExcludedRewrites
 from workbench.rewrite.core.identity import RewriteId
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
 from workbench.rewrite.core.permission import why_not_allowed
@@ -36,16 +36,16 @@ def refused_by(
     graph: Graph,
     context: PassContext,
     names: Collection[str] | None = None,
-    left_out: Collection[RewriteId] = (),
+    excluded: Collection[RewriteId] = (),
 ) -> Iterator[RuleRefusal]:
     """A refusal for each rule and node that it looks at, bodies included.
 
     graph:    as the pass left it.
     names:    only nodes with these names, if given.
-    left_out: rewrites that were left out.
+    excluded: rewrites that were left out.
     """
     if pass_.rules:
-        yield from _by_rules(pass_, graph, context, names, LeftOutRewrites(left_out))
+        yield from _by_rules(pass_, graph, context, names, ExcludedRewrites(excluded))
     else:
         for node, sentence in pass_.refused_nodes(graph, context, names):
             yield RuleRefusal("", node, sentence)
@@ -56,7 +56,7 @@ def _by_rules(
     graph: Graph,
     context: PassContext,
     names: Collection[str] | None,
-    left_out: LeftOutRewrites,
+    excluded: ExcludedRewrites,
     path: str = "",
 ) -> Iterator[RuleRefusal]:
     """path: "loop/body/" if the graph is a body; "" for the main graph."""
@@ -64,10 +64,10 @@ def _by_rules(
     for node in _chosen(graph, names):
         for rule in rules:
             if node.op in rule.operators or "*" in rule.operators:
-                yield RuleRefusal(rule.name, node.name, sentence_at(rule, graph, node, pass_, context, left_out, path))
+                yield RuleRefusal(rule.name, node.name, sentence_at(rule, graph, node, pass_, context, excluded, path))
         for key, body in node.bodies.items():
             for refused in _by_rules(
-                pass_, opened_body(graph, body), context, None, left_out, f"{path}{node.name}/{key}/"
+                pass_, opened_body(graph, body), context, None, excluded, f"{path}{node.name}/{key}/"
             ):
                 yield RuleRefusal(refused.rule, node.name, f"in {key} of {node}: {refused.sentence}")
 
@@ -82,7 +82,7 @@ def sentence_at(
     node: Node,
     pass_: Pass,
     context: PassContext,
-    left_out: LeftOutRewrites = NOTHING_LEFT_OUT,
+    excluded: ExcludedRewrites = NOTHING_EXCLUDED,
     path: str = "",
 ) -> str:
     """Why the rule does nothing at the node, or what it would do there. path: of the body that holds the node."""
@@ -92,7 +92,7 @@ def sentence_at(
         return str(no)
     except Exception as error:  # a fault of the rule is shown among the refusals
         return f"the rule failed with {type(error).__name__}: {error}"
-    if left_out.names(rule.name, f"{path}{node.name}"):
+    if excluded.names(rule.name, f"{path}{node.name}"):
         return f"left out, since results differ with it: {proposed.sentence}"
     why_not = why_not_allowed(graph, proposed, context, pass_.grows_freely)
     return f"would act here, but {why_not}" if why_not else f"would act here: {proposed.sentence}"

@@ -1,1 +1,3 @@
-"""Third-party optimizers as passes: how one is run, and what it changed."""
+"""Optimizers that others wrote: what a pass asks of one and gets (`tool_call.py`), as passes (`tool_pass.py`,
+`own_tool.py`), with what they changed as edits (`difference.py`).
+"""

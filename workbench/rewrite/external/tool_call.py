@@ -43,11 +43,11 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolRun:
-    """seconds: wall time of `convert`. peak_bytes: largest resident memory of its process. said: what it returned."""
+    """seconds: wall time of `convert`. peak_bytes: largest resident memory of its process. log: what it returned."""
 
     seconds: float
     peak_bytes: int
-    said: str = ""
+    log: str = ""
 
 
 @dataclass(frozen=True)

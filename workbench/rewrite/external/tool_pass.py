@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from workbench.errors import quoted
 from workbench.ir import Graph, Node
 from workbench.rewrite.core.exactness import Exactness
-from workbench.rewrite.core.leave_out import NOTHING_LEFT_OUT, LeftOutRewrites
+from workbench.rewrite.core.exclusion import NOTHING_EXCLUDED, ExcludedRewrites
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass, option
 from workbench.rewrite.core.rule import Rewrite
@@ -30,7 +30,7 @@ class ToolFacts:
 
     failed:       why there is no result; "" if there is one.
     seconds, peak_bytes: its wall time, and the largest resident memory of its process.
-    said:         what the tool reports about its run, as a part of a sentence.
+    log:         what the tool reports about its run, as a part of a sentence.
     other_values: names that mean other numbers in its result; these values got new names.
     uncompared:   why values were matched by their names alone; "" if their numbers were compared.
     """
@@ -40,7 +40,7 @@ class ToolFacts:
     failed: str = ""
     seconds: float = 0.0
     peak_bytes: int = 0
-    said: str = ""
+    log: str = ""
     other_values: tuple[str, ...] = ()
     uncompared: str = ""
 
@@ -50,8 +50,8 @@ class ToolFacts:
             return f"failed, and the step changes nothing: {self.failed}"
         version = f"version {self.version}, " if self.version else ""
         text = f"{version}{self.seconds:.1f} s, {self.peak_bytes / MEGABYTE:,.0f} MB of memory"
-        if self.said:
-            text += f"; {self.said}"
+        if self.log:
+            text += f"; {self.log}"
         if self.other_values:
             names = quoted(self.other_values, _MAX_NAMED)
             text += f"; these names stand for other numbers in its result: {names}"
@@ -117,15 +117,15 @@ class ToolPass(Pass):
         return ToolCall(self.title, cls.__module__, cls.__qualname__, fields, self.seconds, limit, *of_values)
 
     def run(
-        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites = NOTHING_LEFT_OUT
+        self, graph: Graph, context: PassContext, exclude: ExcludedRewrites = NOTHING_EXCLUDED
     ) -> Iterator[Rewrite]:
         """Each change of the tool is a rewrite, which can be left out alone."""
         if not self.exactness.runs_in(context.mode):
             return iter(())
-        return self._changes(graph, context, leave_out)
+        return self._changes(graph, context, exclude)
 
     def _changes(
-        self, graph: Graph, context: PassContext, leave_out: LeftOutRewrites
+        self, graph: Graph, context: PassContext, exclude: ExcludedRewrites
     ) -> Generator[Rewrite, None, ToolFacts]:
         from workbench.rewrite.external.difference import difference
 
@@ -140,11 +140,11 @@ class ToolPass(Pass):
             return ToolFacts(tool, failed=str(error).rstrip("."))
         for change in outcome.changes:
             proposed = Rewrite(change.edit, self.sentence(graph, change), tuple(node.name for node in change.removed))
-            if proposed not in leave_out:
+            if proposed not in exclude:
                 yield proposed
         run, uncompared = result.run, result.reason.rstrip(".")
         version, others = self.version(), () if self.keeps_names else outcome.other_values
-        return ToolFacts(tool, version, "", run.seconds, run.peak_bytes, run.said, others, uncompared)
+        return ToolFacts(tool, version, "", run.seconds, run.peak_bytes, run.log, others, uncompared)
 
 
 def balance_of(change: Change) -> str:

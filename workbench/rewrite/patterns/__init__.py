@@ -1,1 +1,1 @@
-"""Rules as equations and as graphs: terms, matching, and building what replaces a match."""
+"""Rules as equations and as small graphs: terms, searching, matching, and building what replaces a match."""

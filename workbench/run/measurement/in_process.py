@@ -97,7 +97,7 @@ class LocalBackend:
         return value
 
     def profile(self, label: str, operators: bool) -> dict[str, Any]:
-        """`memory`, `operators`, `fallbacks`, `kernels`, `lanes` and `device_kernels` of the OpenedModel, as JSON.
+        """`memory`, `operators`, `fallbacks`, `kernels`, `streams` and `device_kernels` of the OpenedModel, as JSON.
 
         operators: whether to time operators and kernels; if not, the lists are empty.
         """
@@ -109,7 +109,7 @@ class LocalBackend:
             "fallbacks": dict(model.fallbacks),
             "kernels": [asdict(kernel) for kernel in model.kernels],
             "device_kernels": [asdict(kernel) for kernel in in_stage("run", model.device_kernels)] if operators else [],
-            "lanes": None if model.streams is None else asdict(model.streams),
+            "streams": None if model.streams is None else asdict(model.streams),
         }
 
     @cached_property

@@ -11,7 +11,7 @@ from workbench.run.measurement.statistics import is_stable
 _MIN_RUNS, _MAX_RUNS = 10, 200
 _BUDGET_S = 20.0
 COLD_RUNS = 9
-_CHECK_EVERY = 5  # turns, since the statistics take time too
+_CHECK_EVERY = 5  # iterations, since the statistics take time too
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def interleaved(
     """The times of interleaved runs in milliseconds, by label; all lists have the same length.
 
     runs:      label -> a function that runs once and returns the milliseconds.
-    is_enough: called after each turn; if true, the measurement ends, with at least one run of each.
+    is_enough: called after each iteration; if true, the measurement ends, with at least one run of each.
     """
     for _ in range(count.warmup):
         if is_enough():
@@ -54,14 +54,14 @@ def interleaved(
             step("warming up")
     times: dict[str, list[float]] = {label: [] for label in runs}
     ends = clock() + count.budget_s
-    for turn in range(1, count.max_runs + 1):
+    for iteration in range(1, count.max_runs + 1):
         for label, run in runs.items():
             times[label].append(run())
             at_most = "at most " * (count.min_runs < count.max_runs)
-            step(f"run {turn} of {at_most}{count.max_runs}")
+            step(f"run {iteration} of {at_most}{count.max_runs}")
         if is_enough():
             break
-        if turn >= count.min_runs and (clock() > ends or (turn % _CHECK_EVERY == 0 and _all_stable(times))):
+        if iteration >= count.min_runs and (clock() > ends or (iteration % _CHECK_EVERY == 0 and _all_stable(times))):
             break
     return times
 

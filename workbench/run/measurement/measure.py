@@ -317,7 +317,7 @@ def summarize_variants(
             fallbacks=answer["fallbacks"],
             error=error_from_json(answer["error"]),
             kernels=tuple(kernel_from_json(kernel) for kernel in answer["kernels"]),
-            lanes=streams_from_json(answer["lanes"]),
+            streams=streams_from_json(answer["streams"]),
             others=others,
             device_kernels=tuple(DeviceKernel(**kernel) for kernel in answer.get("device_kernels", ())),
         )

@@ -40,7 +40,7 @@ class MeasuredVariant:
     kernels: how each group of operators ran, by the backend `fused`; else empty.
     others: the use of the CPU by other processes meanwhile; None on another device, or if unknown.
     device_kernels: of one recorded run on a CUDA device, with their streams; else empty.
-    lanes: how the backend `lanes` compares with sequential execution; None if it could not use several streams.
+    streams: how the backend `streams` compares with sequential execution; None if it could not use several streams.
     error: against the reference, without the comparison of each output; None without a reference.
     """
 
@@ -63,7 +63,7 @@ class MeasuredVariant:
     fallbacks: Mapping[str, str]
     error: Comparison | None
     kernels: Sequence[Kernel] = ()
-    lanes: MeasuredStreams | None = None
+    streams: MeasuredStreams | None = None
     others: BackgroundLoad | None = None
     launching_ms: float = 0.0
     device_kernels: Sequence[DeviceKernel] = ()
@@ -194,7 +194,7 @@ def _variant_from_json(results: Mapping[str, Any]) -> MeasuredVariant | FailedVa
         operators=tuple(OperatorRun(**operator) for operator in results["operators"]),
         error=error_from_json(results["error"]),
         kernels=tuple(kernel_from_json(kernel) for kernel in results.get("kernels", ())),
-        lanes=streams_from_json(results.get("lanes")),
+        streams=streams_from_json(results.get("streams", results.get("lanes"))),  # "lanes" in version 0.2
         others=background_load_from_json(results.get("others")),
         launching_ms=results.get("launching_ms", 0.0),
         device_kernels=tuple(DeviceKernel(**kernel) for kernel in results.get("device_kernels", ())),
@@ -203,7 +203,10 @@ def _variant_from_json(results: Mapping[str, Any]) -> MeasuredVariant | FailedVa
 
 def error_from_json(results: Mapping[str, Any] | None) -> Comparison | None:
     """The comparison, without that of each output, which is not in the JSON."""
-    return None if results is None else Comparison(outputs=(), **results)
+    if results is None:
+        return None
+    former = {"left_out": "excluded"}  # in version 0.2
+    return Comparison(outputs=(), **{former.get(name, name): value for name, value in results.items()})
 
 
 def _error_json(error: Comparison | None) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ _WHOLE_RUN = {  # how the operators of these backends run, unlike one by one
     "torch-compile-autotuned": "fused by the compiler",
     "cuda-graphs": "launched together",
     "arena": "written to their places in the arena",
-    "lanes": "side by side",
+    "streams": "side by side",
 }
 
 

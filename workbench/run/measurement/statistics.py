@@ -16,7 +16,7 @@ BUSY = 0.15  # interquartile range over median, above which the machine was busy
 STABLE = 0.01  # half the median's interval over the median, below which further runs are not needed
 RESAMPLES = 2000
 CONFIDENCE = 95  # percent
-MIN_TURNS = 6  # with fewer, even the whole range contains the median with less than 95 %
+MIN_ITERATIONS = 6  # with fewer, even the whole range contains the median with less than 95 %
 _LAUNCHED_ONE_BY_ONE = ("torch", "onnxruntime")
 _NOTCH = 1.57  # McGill, Tukey, Larsen 1978: the median's 95 % interval is about 1.57 IQR / sqrt(n) to each side
 
@@ -84,17 +84,17 @@ def spread_shows_load(device: str, backend: str) -> bool:
 def ratio(times_ms: Sequence[float], first_ms: Sequence[float], busy: bool | None = None) -> Ratio:
     """The median over the first variant's, below 1 if faster, with its 95 % bootstrap interval.
 
-    Turns are resampled together, since the runs of one turn are simultaneous. For fewer than MIN_TURNS turns the
-    interval is their whole range. busy: whether the machine was busy; None: as the times show.
+    Iterations are resampled together, since the runs of one iteration are simultaneous. For fewer than MIN_ITERATIONS
+    the interval is their whole range. busy: whether the machine was busy; None: as the times show.
     """
     times, baseline = np.asarray(times_ms), np.asarray(first_ms)
     median_ratio = float(np.median(times) / np.median(baseline))
-    if len(times) < MIN_TURNS:
+    if len(times) < MIN_ITERATIONS:
         pairs = times / baseline
         low, high = float(pairs.min()), float(pairs.max())
     else:
-        turns = np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))
-        low, high = interval(np.median(times[turns], axis=1) / np.median(baseline[turns], axis=1))
+        iterations = np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))
+        low, high = interval(np.median(times[iterations], axis=1) / np.median(baseline[iterations], axis=1))
     if busy is None:
         busy = is_busy(times_ms) or is_busy(first_ms)
     return Ratio(median_ratio, low, high, busy)

@@ -13,7 +13,7 @@ from workbench.run.measurement.measurement_result import Measurement
 from workbench.run.measurement.variants import Variant
 
 STREAM_ROUNDS = 5  # runs of each variant; streams were already compared with sequential runs in preparation
-_ONE_BY_ONE, _STREAMS = "torch", "lanes"
+_SEQUENTIAL, _STREAMS = "torch", "streams"
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class RanOnStreams:
 
     def to_json(self) -> dict[str, Any]:
         streams = None if self.streams is None else {**asdict(self.streams), "ratio": self.streams.ratio}
-        return {"device": self.device, "lanes": streams, "reason": self.reason}
+        return {"device": self.device, "streams": streams, "reason": self.reason}
 
 
 def stream_variants(graph: Graph) -> dict[str, Variant]:
     """The variants to measure: one by one, and on streams."""
-    return {_ONE_BY_ONE: Variant(graph), _STREAMS: Variant(graph, _STREAMS)}
+    return {_SEQUENTIAL: Variant(graph), _STREAMS: Variant(graph, _STREAMS)}
 
 
 def ran_on_streams(measurement: Measurement) -> RanOnStreams:
@@ -50,5 +50,5 @@ def ran_on_streams(measurement: Measurement) -> RanOnStreams:
     for sentence in measurement.failures.values():
         raise UserError(sentence)
     concurrent = measurement.ran[_STREAMS]
-    times = {operator.name: operator.time_ms * 1e3 for operator in measurement.ran[_ONE_BY_ONE].operators}
-    return RanOnStreams(measurement.machine.device, times, concurrent.lanes, concurrent.fallbacks.get(_STREAMS, ""))
+    times = {operator.name: operator.time_ms * 1e3 for operator in measurement.ran[_SEQUENTIAL].operators}
+    return RanOnStreams(measurement.machine.device, times, concurrent.streams, concurrent.fallbacks.get(_STREAMS, ""))

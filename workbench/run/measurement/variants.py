@@ -17,10 +17,16 @@ BACKENDS = {
     "torch-compile-autotuned": "the same, each product and convolution by the fastest kernel that the compiler tries",
     "fused": "our executor, each group of operators as oneDNN, inductor or torch computes it, whichever is fastest",
     "arena": "our executor, every value at its planned offset in one block of memory",
-    "lanes": "our executor, operators on concurrent streams if that is faster: threads on a CPU, CUDA streams on a GPU",
+    "streams": "our executor, operators on concurrent CUDA streams if that is faster",
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
+_FORMER_BACKENDS = {"lanes": "streams"}  # names of version 0.2, which are still read
 ORT_MODEL_TYPES = "ONNX Runtime is measured with the model's own types"
+
+
+def current_backend(name: str) -> str:
+    """Today's name of a backend; other names are returned as they are."""
+    return _FORMER_BACKENDS.get(name, name)
 
 
 class MeasureError(UserError):

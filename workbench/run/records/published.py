@@ -1,4 +1,4 @@
-"""The published figures: what the benchmarks measured, as data, a file for each part of docs/results.md.
+"""The published figures: what the benchmarks measured, as data, a file for each benchmark, in docs/results.
 
     {"title": "...", "about": ["paragraph"],
      "measurements": [{"date": "2026-11-26", "machine": "...", "versions": {"onnx": "1.23.2"},
@@ -72,7 +72,7 @@ class PublishedMeasurement:
 
 @dataclass(frozen=True)
 class PublishedPart:
-    """A part of docs/results.md. name: of its file. about: paragraphs on what is measured, and how."""
+    """What one benchmark measured. name: of its file. about: paragraphs on what is measured, and how."""
 
     name: str
     title: str
@@ -81,7 +81,7 @@ class PublishedPart:
 
     @property
     def anchor(self) -> str:
-        """Of its heading in the page."""
+        """Of its heading in a page of the site."""
         return re.sub(r"[^a-z0-9 -]", "", self.title.lower()).replace(" ", "-")
 
 

@@ -45,7 +45,7 @@ def convert_by_tool(request: Mapping[str, Any], report: _Report) -> dict[str, An
     if not target.is_file():
         raise ConversionError("it wrote no model")
     seconds = time.perf_counter() - started
-    return {"seconds": seconds, "peak_bytes": max(peak(), _peak_of_children()), "said": message or ""}
+    return {"seconds": seconds, "peak_bytes": max(peak(), _peak_of_children()), "log": message or ""}
 
 
 def _peak_of_children() -> int:

@@ -217,8 +217,8 @@ def _run(session: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
 def _without(tensors: Values, values: Sequence[str]) -> dict[str, np.ndarray]:
     """The tensors of a run that are of no such value; those of a sequence `s` are `s[0]`, `s[1]`, ..."""
-    left_out = {*values}
-    return {k: array for k, array in tensors.items() if k not in left_out and k.rpartition("[")[0] not in left_out}
+    excluded = {*values}
+    return {k: array for k, array in tensors.items() if k not in excluded and k.rpartition("[")[0] not in excluded}
 
 
 def _is_finite(tensors: Values) -> bool:

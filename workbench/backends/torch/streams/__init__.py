@@ -1,1 +1,1 @@
-"""The backend `lanes`: concurrent operators, on the CPU by threads, on CUDA by streams."""
+"""The backend `streams`: concurrent operators on CUDA streams."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from workbench.backends.torch.executor.executor import TorchExecutor
 
 _SECONDS = 2  # the time limit of planning memory
-_ROUNDS = 3  # the rounds in which operators are timed
 
 
 @dataclass(frozen=True)
@@ -48,16 +45,14 @@ class Launch:
 class Launches:
     """A graph on streams.
 
-    prologue:  steps that depend on no operator and run before all.
-    in_order:  the launches, in order.
-    computing: the context of a run, in each thread.
+    prologue: steps that depend on no operator and run before all.
+    in_order: the launches, in order.
     """
 
     arena: ArenaRun
     schedule: Schedule
     prologue: tuple[tuple[Node, Write], ...]
     in_order: tuple[Launch, ...]
-    computing: Callable[[], AbstractContextManager[None]]
 
 
 def launches_of(executor: TorchExecutor, tensors: Mapping[str, Any]) -> Launches:
@@ -66,11 +61,10 @@ def launches_of(executor: TorchExecutor, tensors: Mapping[str, Any]) -> Launches
     The arena is planned for the order that streams and waits enforce.
     """
     graph = graph_of_run(executor, tensors)
-    measured = _times_us(executor, tensors) if executor.device.type == "cpu" else None
-    problem = parallel_problem(graph, measured_us=measured)
+    problem = parallel_problem(graph)
     schedule_ = schedule(problem.dependencies)
     plan = plan_memory(sharing_on_streams(graph, problem, schedule_, ARENA_ALIGNMENT), seconds=_SECONDS)
-    return _launches(graph, problem, schedule_, ArenaRun(executor, tensors, plan), executor.computing)
+    return _launches(graph, problem, schedule_, ArenaRun(executor, tensors, plan))
 
 
 def run_named(node: Node, write: Write) -> None:
@@ -83,30 +77,11 @@ def run_named(node: Node, write: Write) -> None:
         raise OperatorError(f"{node} failed: {first_line(error)}.") from error
 
 
-def _times_us(executor: TorchExecutor, tensors: Mapping[str, Any]) -> dict[str, float]:
-    """The time of each node in sequential runs, in microseconds; the fastest of a few."""
-    fastest: dict[str, float] = {}
-
-    for _ in range(_ROUNDS):
-        last = time.perf_counter()
-
-        def observe(node: Node, results: tuple[Any, ...]) -> None:
-            nonlocal last
-            now = time.perf_counter()
-            time_us = (now - last) * 1e6
-            fastest[node.name] = min(fastest.get(node.name, time_us), time_us)
-            last = now
-
-        executor.run_tensors(tensors, observe)
-    return fastest
-
-
 def _launches(
     graph: Graph,
     problem: ParallelProblem,
     schedule_: Schedule,
     arena: ArenaRun,
-    computing: Callable[[], AbstractContextManager[None]],
 ) -> Launches:
     number = {node.name: i for i, node in enumerate(problem.operators)}
     stream = {operator: i for i, chain in enumerate(schedule_.streams) for operator in chain}
@@ -134,4 +109,4 @@ def _launches(
         Launch(operator, stream[operator], tuple(waits[operator]), tuple(runs[operator]))
         for operator in schedule_.launches
     )
-    return Launches(arena, schedule_, tuple(prologue), in_order, computing)
+    return Launches(arena, schedule_, tuple(prologue), in_order)

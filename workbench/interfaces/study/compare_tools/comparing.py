@@ -48,7 +48,7 @@ class Ours:
 
 
 @dataclass(frozen=True)
-class Rival:
+class ComparedTool:
     """A tool to compare.
 
     call:    how to run it; None: the original model, which no tool changes.
@@ -67,7 +67,7 @@ class Rival:
 
 
 @dataclass(frozen=True)
-class RivalResult:
+class ToolOutcome:
     """The result of one tool on the model.
 
     file, graph: the tool's output; None if there is none, and `failed` says why.
@@ -77,7 +77,7 @@ class RivalResult:
     latency:     the latency of the output in ONNX Runtime with all optimizations, interleaved with the others.
     """
 
-    rival: Rival
+    tool: ComparedTool
     file: Path | None = None
     graph: Graph | None = None
     run: ToolRun | None = None
@@ -104,14 +104,14 @@ class RivalResult:
     @property
     def is_faulty(self) -> bool:
         """Whether the tool ran, and failed or gave a wrong result."""
-        return self.rival.call is not None and not self.rival.missing and bool(self.failed or self.wrong)
+        return self.tool.call is not None and not self.tool.missing and bool(self.failed or self.wrong)
 
     def row(self) -> dict[str, Any]:
         """The row of `compare-tools --json`."""
         row = {} if self.latency is None else figures(self.latency)
         return {
-            "tool": self.rival.name,
-            "version": self.rival.version,
+            "tool": self.tool.name,
+            "version": self.tool.version,
             "nodes": self.nodes,
             "seconds": None if self.run is None else round(self.run.seconds, 3),
             "peak_bytes": None if self.run is None else self.run.peak_bytes,
@@ -122,18 +122,20 @@ class RivalResult:
         }
 
 
-def notes_on(results: Mapping[str, RivalResult]) -> list[str]:
+def notes_on(results: Mapping[str, ToolOutcome]) -> list[str]:
     """The notes on latencies that were measured on a busy machine."""
     latencies = {name: result.latency for name, result in results.items()}
     return busy_notes({name: one for name, one in latencies.items() if isinstance(one, MeasuredVariant)})
 
 
-def all_rivals() -> list[Rival]:
+def comparable_tools() -> list[ComparedTool]:
     """The original, our preset, and every known tool; `missing` says which are not installed."""
     call = ToolCall(OURS, Ours.__module__, Ours.__qualname__, {}, _LIMIT_S, _LIMIT_BYTES)
-    results = [Rival(ORIGINAL, "", None), Rival(OURS, _own_version(), call)]
+    results = [ComparedTool(ORIGINAL, "", None), ComparedTool(OURS, _own_version(), call)]
     for name, cls in tools().items():
-        results += [_rival_of(name, cls, level) for level in (_LEVELS if "level" in cls.option_fields() else ("",))]
+        results += [
+            _compared_tool(name, cls, level) for level in (_LEVELS if "level" in cls.option_fields() else ("",))
+        ]
     return results
 
 
@@ -150,26 +152,26 @@ def _own_version() -> str:
         return ""  # it runs from a checkout and is not installed
 
 
-def _rival_of(name: str, cls: type[ToolPass], level: str) -> Rival:
+def _compared_tool(name: str, cls: type[ToolPass], level: str) -> ComparedTool:
     pass_ = with_options(cls, {"level": level} if level else {})
     missing = cls.missing()
     label = f"{name}:{level}" if level else name
-    return Rival(label, "" if missing else cls.version(), pass_.call, missing)
+    return ComparedTool(label, "" if missing else cls.version(), pass_.call, missing)
 
 
-def chosen_rivals(names: Sequence[str] | None) -> list[Rival]:
+def chosen_tools(names: Sequence[str] | None) -> list[ComparedTool]:
     """The tools of these names, the original first; None: all tools. Raises CompareError."""
-    rivals = all_rivals()
-    known = {rival.name: rival for rival in rivals}
+    compared = comparable_tools()
+    known = {tool.name: tool for tool in compared}
     unknown = [name for name in names or () if name not in known]
     if unknown:
         raise CompareError(f"there is no tool '{unknown[0]}'; there are: {', '.join(known)}")
-    return rivals if names is None else [known[name] for name in dict.fromkeys((ORIGINAL, *names))]
+    return compared if names is None else [known[name] for name in dict.fromkeys((ORIGINAL, *names))]
 
 
-def compare_rivals(
+def compare_tools(
     graph: Graph,
-    rivals: Sequence[Rival],
+    compared: Sequence[ComparedTool],
     folder: Path,
     verifier: Verifier,
     *,
@@ -177,8 +179,8 @@ def compare_rivals(
     measure: bool = True,
     on_progress: ProgressCallback = lambda text, share: None,
     is_enough: Callable[[], bool] = lambda: False,
-    results: dict[str, RivalResult] | None = None,
-) -> dict[str, RivalResult]:
+    results: dict[str, ToolOutcome] | None = None,
+) -> dict[str, ToolOutcome]:
     """Run each tool on the model's file, one after the other, compare its output, and measure all interleaved.
 
     folder:    for the files that the tools write.
@@ -190,11 +192,11 @@ def compare_rivals(
     if graph.source is None:
         raise CompareError("the model has no file that a tool could read; export it and open the file")
     results = {} if results is None else results
-    for index, rival in enumerate(rivals):
-        if rival.name not in results and not is_enough():
-            message = f"{rival.name} ({index + 1} of {len(rivals)})"
-            report = _reporter(on_progress, message, index / (len(rivals) + measure))
-            results[rival.name] = _result_of(graph, rival, folder, verifier, report)
+    for index, tool in enumerate(compared):
+        if tool.name not in results and not is_enough():
+            message = f"{tool.name} ({index + 1} of {len(compared)})"
+            report = _reporter(on_progress, message, index / (len(compared) + measure))
+            results[tool.name] = _result_of(graph, tool, folder, verifier, report)
     if measure:
         _measure(results, verifier, repeat, on_progress, is_enough)
     return results
@@ -204,21 +206,23 @@ def _reporter(on_progress: ProgressCallback, message: str, share: float) -> Call
     return lambda: on_progress(message, share)
 
 
-def _result_of(graph: Graph, rival: Rival, folder: Path, verifier: Verifier, report: Callable[[], None]) -> RivalResult:
+def _result_of(
+    graph: Graph, tool: ComparedTool, folder: Path, verifier: Verifier, report: Callable[[], None]
+) -> ToolOutcome:
     report()
     source = Path(str(graph.source))
-    if rival.call is None:
-        return RivalResult(rival, source, graph, verdict=verifier.check_file(graph, source))
-    if rival.missing:
-        return RivalResult(rival, failed=rival.missing)
-    output_folder = folder / rival.file_stem
+    if tool.call is None:
+        return ToolOutcome(tool, source, graph, verdict=verifier.check_file(graph, source))
+    if tool.missing:
+        return ToolOutcome(tool, failed=tool.missing)
+    output_folder = folder / tool.file_stem
     output_folder.mkdir(parents=True, exist_ok=True)
     target = output_folder / f"{source.stem}.onnx"
     try:
-        run = convert_file(source, target, rival.call, report)
+        run = convert_file(source, target, tool.call, report)
     except ToolError as error:
-        return RivalResult(rival, failed=str(error))
-    result = RivalResult(rival, run=run)
+        return ToolOutcome(tool, failed=str(error))
+    result = ToolOutcome(tool, run=run)
     try:
         after = load(target)
     except UserError as error:
@@ -229,14 +233,14 @@ def _result_of(graph: Graph, rival: Rival, folder: Path, verifier: Verifier, rep
 
 
 def _blamed(
-    result: RivalResult, source: Path, folder: Path, verifier: Verifier, report: Callable[[], None]
+    result: ToolOutcome, source: Path, folder: Path, verifier: Verifier, report: Callable[[], None]
 ) -> tuple[str, ...]:
     """The optimizers of the tool each of which, switched off alone, makes the tool's output right."""
-    call, run = result.rival.call, result.run
+    call, run = result.tool.call, result.run
     if call is None or run is None or "without" not in call.fields:
         return ()
     blamed = []
-    for name in tools()[result.rival.name.partition(":")[0]].switches(run.said):
+    for name in tools()[result.tool.name.partition(":")[0]].switches(run.log):
         target = folder / f"without_{name}.onnx"
         try:
             convert_file(source, target, replace(call, fields={**call.fields, "without": name}), report)
@@ -250,7 +254,7 @@ def _blamed(
 
 
 def _measure(
-    results: dict[str, RivalResult],
+    results: dict[str, ToolOutcome],
     verifier: Verifier,
     repeat: int | None,
     on_progress: ProgressCallback,

@@ -10,7 +10,7 @@ from workbench.errors import UserError
 from workbench.evidence.reduction.command import SHOWS, FileCheck
 from workbench.evidence.verification.verifier import Verifier
 from workbench.interfaces.api import load
-from workbench.interfaces.study.compare_tools.comparing import chosen_rivals
+from workbench.interfaces.study.compare_tools.comparing import chosen_tools
 from workbench.ir import Graph
 from workbench.pipeline.command_text import command_text
 from workbench.rewrite.external.tool_call import ToolError
@@ -31,11 +31,11 @@ class ToolFault(FileCheck):
 
     def __init__(self, name: str, worker: Worker, timeout_s: float) -> None:
         """name: as in `compare-tools`. Raises UserError if there is no such tool or it is not installed."""
-        rival = chosen_rivals([name])[-1]
-        if rival.call is None or rival.missing:
-            raise UserError(rival.missing or f"'{name}' is the model itself; name a tool")
+        tool = chosen_tools([name])[-1]
+        if tool.call is None or tool.missing:
+            raise UserError(tool.missing or f"'{name}' is the model itself; name a tool")
         self._name, self._worker = name, worker
-        self._call = replace(rival.call, seconds=min(timeout_s, rival.call.seconds))
+        self._call = replace(tool.call, seconds=min(timeout_s, tool.call.seconds))
         self._fault = _RIGHT
         self.fault_text = ""  # the last model that was checked had this fault
 

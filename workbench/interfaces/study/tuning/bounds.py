@@ -11,19 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from workbench.backends.memory import weight_bytes
 from workbench.interfaces.study.tuning.halving import WITHIN, Dropped, NothingRanError, Standing
 from workbench.interfaces.study.tuning.latency import Arms
-from workbench.interfaces.study.tuning.measuring import LotMeasurer
+from workbench.interfaces.study.tuning.measuring import BatchMeasurer
 from workbench.ir import Graph
 from workbench.planning.memory.planning import sharing_of
 from workbench.run.measurement.statistics import Ratio
 
-_LOT = 4
+_BATCH = 4
 _BOUNDED = ("torch", "arena")
 
 
-def search_memory(arms: Arms, measurer: LotMeasurer) -> Iterator[Standing]:
+def search_memory(arms: Arms, measurer: BatchMeasurer) -> Iterator[Standing]:
     """Run each candidate once, by increasing bound, until no other can take less by more than the share WITHIN.
 
-    Yields the standing after each lot. Raises NothingRanError.
+    Yields the standing after each batch. Raises NothingRanError.
     """
     original, dims = measurer.verifier.original, measurer.verifier.dims
     as_bound = all(original.dims.get(name) == size for name, size in dims.items())  # otherwise runs have other sizes
@@ -35,9 +35,9 @@ def search_memory(arms: Arms, measurer: LotMeasurer) -> Iterator[Standing]:
     peaks: dict[str, int] = {}
     dropped: dict[str, Dropped] = {}
     while waiting:
-        lot, waiting = waiting[:_LOT], waiting[_LOT:]
-        measurer(lot, 1)
-        for label in lot:
+        batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
+        measurer(batch, 1)
+        for label in batch:
             answer = measurer.results[label]
             if answer.failed or answer.peak_bytes is None:
                 dropped[label] = Dropped(1, f"it does not run: {answer.failed}")

@@ -10,7 +10,7 @@ from workbench.interfaces.study.tuning.pipelines import TuneError
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _MAX_S = 7 * 24 * 3600.0
-_SOFT = 0.9  # share of the budget after which no lot begins; a running lot has the rest to end
+_SOFT = 0.9  # share of the budget after which no batch begins; a running batch has the rest to end
 
 
 def parse_budget(text: str) -> float:
@@ -46,5 +46,5 @@ class Budget:
 
     @property
     def is_over(self) -> bool:
-        """Whether no further lot may begin."""
+        """Whether no further batch may begin."""
         return self.spent_s >= _SOFT * self.seconds

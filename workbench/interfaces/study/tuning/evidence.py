@@ -9,7 +9,7 @@ from typing import Any
 from workbench.interfaces.study.tuning.graphs import CandidateGraph
 from workbench.interfaces.study.tuning.halving import Dropped
 from workbench.interfaces.study.tuning.last_run import LastRun
-from workbench.interfaces.study.tuning.measuring import LotTimes
+from workbench.interfaces.study.tuning.measuring import BatchTimes
 from workbench.interfaces.study.tuning.pipelines import AS_IT_IS, Configuration
 from workbench.run.measurement.statistics import Ratio, spread
 
@@ -79,7 +79,7 @@ class Evidence:
 def evidence_of(
     candidates: Sequence[Configuration],
     graphs: Mapping[str, CandidateGraph],
-    times: Mapping[str, LotTimes],
+    times: Mapping[str, BatchTimes],
     ratios: Mapping[str, Ratio],
     latency_ratios: Mapping[str, Ratio],
     dropped: Mapping[str, Dropped],
@@ -89,7 +89,7 @@ def evidence_of(
     """The evidence of each candidate: the best, the others of the last run, those that remained, the last dropped.
 
     graphs: by pipeline label; all others by candidate label.
-    times:  of the last lot with it. ratios, latency_ratios: see `Evidence`.
+    times:  of the last batch with it. ratios, latency_ratios: see `Evidence`.
     A candidate that is neither in `dropped` nor in `ratios` was not measured.
     """
     entries = []
@@ -112,7 +112,7 @@ def _rank(entry: Evidence, best: str) -> tuple[bool, bool, float, float]:
     return entry.label != best, entry.median_ms is None, -rounds, ratio
 
 
-def _evidence(candidate: Configuration, result: CandidateGraph | None, times: LotTimes | None) -> Evidence:
+def _evidence(candidate: Configuration, result: CandidateGraph | None, times: BatchTimes | None) -> Evidence:
     verdict = None if result is None else result.verdict
     entry = Evidence(
         candidate.label,

@@ -1,6 +1,6 @@
-"""Successive halving: finds the fastest of several arms, with more and more turns for fewer and fewer arms.
+"""Successive halving: finds the fastest of several arms, with more and more iterations for fewer and fewer arms.
 
-An arm is anything that can be timed; this module knows no graph. A turn is one run of each arm of a lot.
+An arm is anything that can be timed; this module knows no graph. A iteration is one run of each arm of a batch.
 
 K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016. Here
 an arm is also dropped as soon as the interval of its ratio to the best lies above 1.
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from workbench.run.measurement.statistics import MIN_TURNS, Ratio, ratio
+from workbench.run.measurement.statistics import MIN_ITERATIONS, Ratio, ratio
 
-FIRST_TURNS, MAX_TURNS = 6, 100  # of each arm in the first round and in the last
-LOT_SIZE = 8  # arms in one lot, which are all open at once and measured interleaved
+FIRST_ITERATIONS, MAX_ITERATIONS = 6, 100  # of each arm in the first round and in the last
+BATCH_SIZE = 8  # arms in one batch, which are all open at once and measured interleaved
 WITHIN = 0.03  # the search ends when no remaining arm can be faster than the best by more than this share
 
 Measure = Callable[[Sequence[str], int], Mapping[str, Sequence[float] | str]]
@@ -34,7 +34,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class ComparedArms:
-    """A comparison of arms with the same number of turns.
+    """A comparison of arms with the same number of iterations.
 
     ratios: by arm, of its times to those of `best`. failed: by arm, why it has no times.
     """
@@ -46,7 +46,7 @@ class ComparedArms:
 
 @dataclass(frozen=True)
 class Standing:
-    """The state of the search after a lot.
+    """The state of the search after a batch.
 
     ratios:  to the best, of the arms measured in this round so far.
     remaining: the arms that go on, the best first; until the round is `complete`, all arms of the round.
@@ -55,7 +55,7 @@ class Standing:
     """
 
     round: int
-    turns: int
+    iterations: int
     best: str
     ratios: Mapping[str, Ratio]
     remaining: tuple[str, ...]
@@ -65,28 +65,28 @@ class Standing:
 
 
 def quotient(a: Ratio, b: Ratio) -> Ratio:
-    """a/b, where both are ratios to the same arm from different lots; the interval is the worst case."""
+    """a/b, where both are ratios to the same arm from different batches; the interval is the worst case."""
     return Ratio(
         a.ratio / b.ratio, a.ratio_low / b.ratio_high, a.ratio_high / b.ratio_low, a.ratio_busy or b.ratio_busy
     )
 
 
 def compare_arms(
-    arms: Sequence[str], measure: Measure, turns: int = FIRST_TURNS, lot_size: int = LOT_SIZE
+    arms: Sequence[str], measure: Measure, iterations: int = FIRST_ITERATIONS, batch_size: int = BATCH_SIZE
 ) -> Iterator[ComparedArms]:
-    """Measure all arms in lots, each with the best arm of the lots before; yields the comparison after each lot.
+    """Measure all arms in batches, each with the best arm so far; yields the comparison after each batch.
 
-    measure:  takes arms and a number of turns; returns by arm its times, equally many and interleaved, or a sentence
-              that says why there are none.
-    lot_size: arms in one lot, at least 2. Raises NothingRanError.
+    measure:    takes arms and a number of iterations; returns by arm its times, equally many and interleaved, or a
+                sentence that says why there are none.
+    batch_size: arms in one batch, at least 2. Raises NothingRanError.
     """
     best, *waiting = arms
     ratios: dict[str, Ratio] = {}
     failed: dict[str, str] = {}
     while True:
-        answers = measure([best, *waiting[: lot_size - 1]], turns)
+        answers = measure([best, *waiting[: batch_size - 1]], iterations)
         failed |= {arm: answer for arm, answer in answers.items() if isinstance(answer, str)}
-        if best in failed:  # it may have run in lots before: all are measured again, with another best
+        if best in failed:  # it may have run in batches before: all are measured again, with another best
             runnable = [arm for arm in arms if arm not in failed]
             if not runnable:
                 raise NothingRanError(failed[best])
@@ -94,17 +94,20 @@ def compare_arms(
             ratios = {}
             continue
         times = {arm: answer for arm, answer in answers.items() if not isinstance(answer, str)}
-        waiting = waiting[lot_size - 1 :]
-        best, ratios = _with_lot(ratios, times, best)
+        waiting = waiting[batch_size - 1 :]
+        best, ratios = _with_batch(ratios, times, best)
         yield ComparedArms(best, ratios, dict(failed))
         if not waiting:
             return
 
 
-def _with_lot(
+def _with_batch(
     ratios: Mapping[str, Ratio], times: Mapping[str, Sequence[float]], control: str
 ) -> tuple[str, dict[str, Ratio]]:
-    """The best arm after a lot, and all ratios to it. ratios: of earlier lots, to `control`, an arm of this lot."""
+    """The best arm after a batch, and all ratios to it.
+
+    ratios: of earlier batches, to `control`, an arm of this batch.
+    """
     best = min(times, key=lambda arm: ratio(times[arm], times[control]).ratio)
     step = ratio(times[best], times[control])
     others = {arm: result for arm, result in ratios.items() if arm not in times}
@@ -117,36 +120,36 @@ def halve(
     arms: Sequence[str],
     measure: Measure,
     *,
-    first_turns: int = FIRST_TURNS,
-    max_turns: int = MAX_TURNS,
-    lot_size: int = LOT_SIZE,
+    first_iterations: int = FIRST_ITERATIONS,
+    max_iterations: int = MAX_ITERATIONS,
+    batch_size: int = BATCH_SIZE,
 ) -> Iterator[Standing]:
-    """Successive halving; yields the standing after each lot.
+    """Successive halving; yields the standing after each batch.
 
-    Each round has twice the turns of the one before. The last two arms have one round of `max_turns`, since opening
-    them again would take time too. After a round these arms are dropped: those that failed, those whose interval of
-    the ratio to the best lies above 1, and, of more than two, the slower half. The search ends when one arm remains,
-    when no remaining arm can be faster than the best by more than WITHIN, or after a round of `max_turns`. The last
-    standing has the best arm and the reason for every other. The same measurements give the same standings.
-    Raises NothingRanError if all arms fail.
+    Each round has twice the iterations of the one before. The last two arms have one round of `max_iterations`, since
+    opening them again would take time too. After a round these arms are dropped: those that failed, those whose
+    interval of the ratio to the best lies above 1, and, of more than two, the slower half. The search ends when one arm
+    remains, when no remaining arm can be faster than the best by more than WITHIN, or after a round of
+    `max_iterations`. The last standing has the best arm and the reason for every other. The same measurements give the
+    same standings. Raises NothingRanError if all arms fail.
     """
-    remaining, dropped, turns, number = list(arms), dict[str, Dropped](), first_turns, 1
+    remaining, dropped, iterations, number = list(arms), dict[str, Dropped](), first_iterations, 1
     while True:
         result = None
-        for result in compare_arms(remaining, measure, turns, lot_size):
-            yield Standing(number, turns, result.best, result.ratios, _by_ratio(result, remaining), dict(dropped))
-        assert result is not None  # there is at least one lot
+        for result in compare_arms(remaining, measure, iterations, batch_size):
+            yield Standing(number, iterations, result.best, result.ratios, _by_ratio(result, remaining), dict(dropped))
+        assert result is not None  # there is at least one batch
         dropped |= {arm: Dropped(number, f"it does not run: {why}") for arm, why in result.failed.items()}
         order = _by_ratio(result, result.ratios)
         dropped_now = after_round(order, result.ratios)
         dropped |= {arm: Dropped(number, why) for arm, why in dropped_now.items()}
         remaining = [arm for arm in order if arm not in dropped_now]
         others = [result.ratios[arm] for arm in remaining if arm != result.best]
-        settled = not others or (turns >= MIN_TURNS and all(r.ratio_low >= 1 - WITHIN for r in others))
-        yield Standing(number, turns, result.best, result.ratios, tuple(remaining), dict(dropped), True, settled)
-        if settled or turns >= max_turns:
+        settled = not others or (iterations >= MIN_ITERATIONS and all(r.ratio_low >= 1 - WITHIN for r in others))
+        yield Standing(number, iterations, result.best, result.ratios, tuple(remaining), dict(dropped), True, settled)
+        if settled or iterations >= max_iterations:
             return
-        turns, number = max_turns if len(remaining) <= 2 else min(2 * turns, max_turns), number + 1
+        iterations, number = max_iterations if len(remaining) <= 2 else min(2 * iterations, max_iterations), number + 1
 
 
 def _by_ratio(compared_arms: ComparedArms, arms: Sequence[str] | Mapping[str, Ratio]) -> tuple[str, ...]:

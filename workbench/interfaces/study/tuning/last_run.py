@@ -10,32 +10,34 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from workbench.interfaces.study.tuning.graphs import CandidateGraph
-from workbench.interfaces.study.tuning.halving import MAX_TURNS, Standing
+from workbench.interfaces.study.tuning.halving import MAX_ITERATIONS, Standing
 from workbench.interfaces.study.tuning.latency import Arms
-from workbench.interfaces.study.tuning.measuring import LotMeasurer, LotTimes
+from workbench.interfaces.study.tuning.measuring import BatchMeasurer, BatchTimes
 from workbench.interfaces.study.tuning.pipelines import AS_IT_IS, RUNTIME
 from workbench.run.measurement.statistics import Ratio, ratio
 
 
 @dataclass(frozen=True)
 class LastRun:
-    """The times of the finalists and of the original, by label, each with as many turns.
+    """The times of the finalists and of the original, by label, each with as many iterations.
 
     fastest:  that with the least median; on a busy machine, with the least minimum. ratios: of medians to its.
     original: the label of the original; None if it did not run. notes: on a machine that was busy meanwhile.
     """
 
-    times: Mapping[str, LotTimes]
+    times: Mapping[str, BatchTimes]
     fastest: str
     ratios: Mapping[str, Ratio]
     original: str | None
     notes: tuple[str, ...]
 
 
-def measured_last(standing: Standing, originals: Sequence[str], measurer: LotMeasurer, lot_size: int) -> LastRun | None:
+def measured_last(
+    standing: Standing, originals: Sequence[str], measurer: BatchMeasurer, batch_size: int
+) -> LastRun | None:
     """The last run of those that may be the fastest, and of the original; None if none of them runs.
 
-    At most `lot_size` models are measured.
+    At most `batch_size` models are measured.
 
     originals: from `originals_of`; the first that has not failed is measured. Raises BudgetOverError.
     """
@@ -45,7 +47,7 @@ def measured_last(standing: Standing, originals: Sequence[str], measurer: LotMea
         one for one in standing.remaining if one == standing.best or (one in ratios and ratios[one].ratio_low <= 1)
     ]
     finalists = [label for label in as_fast if label not in runs[:1]]
-    answers = measurer([*finalists[: lot_size - 1], *runs[:1]], MAX_TURNS)
+    answers = measurer([*finalists[: batch_size - 1], *runs[:1]], MAX_ITERATIONS)
     times = {
         label: replace(measurer.results[label], times_ms=answer)
         for label, answer in answers.items()

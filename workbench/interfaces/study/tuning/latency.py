@@ -4,7 +4,7 @@ First, the plainest pipeline of each backend is compared. Then the backends are 
 In each, the presets are compared, then the fastest preset with a layout or with fused patterns, then with both. A
 pipeline is opened only if the pipeline that it extends was a gain. What remains goes through successive halving.
 
-Four assumptions save time; `benchmarks/tune.py` measures how far they hold:
+Four assumptions save time; `benchmarks/tuning.py` measures how far they hold:
 
 - passes that are a gain after one preset are a gain after the others;
 - in one backend, no pipeline is SPAN times faster than the plainest, or SPAN_OF_PRESETS times than the fastest preset;
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from workbench.interfaces.study.tuning.graphs import CandidateGraph
 from workbench.interfaces.study.tuning.halving import (
-    FIRST_TURNS,
+    FIRST_ITERATIONS,
     ComparedArms,
     Dropped,
     Measure,
@@ -42,18 +42,18 @@ from workbench.run.measurement.statistics import Ratio
 SPAN, SPAN_OF_PRESETS = 2.0, 1.5
 SPANS_OF_COMPILER = 1.25, 1.1
 SPAN_OF_SAME_KERNELS = 1.15
-_FIRST_LOT_SIZE = 3  # backends that are open at once in the first comparison; few, so that a short budget has a result
-_TURNS = 2 * FIRST_TURNS  # turns of each comparison with the best candidate so far
+_FIRST_BATCH_SIZE = 3  # backends open at once in the first comparison; few, so that a short budget has a result
+_ITERATIONS = 2 * FIRST_ITERATIONS  # iterations of each comparison with the best candidate so far
 Arms = Mapping[str, tuple[Configuration, CandidateGraph]]
 Execution = tuple[str, str]  # backend and element type
 
 
-def search_latency(arms: Arms, measure: Measure, lot_size: int) -> Iterator[Standing]:
-    """Search the fastest candidate; yields the standing after each lot. Raises NothingRanError if all fail."""
-    search = _Search(arms, measure, lot_size)
+def search_latency(arms: Arms, measure: Measure, batch_size: int) -> Iterator[Standing]:
+    """Search the fastest candidate; yields the standing after each batch. Raises NothingRanError if all fail."""
+    search = _Search(arms, measure, batch_size)
     executions = list(dict.fromkeys(candidate.execution for candidate, _ in arms.values()))
     yield from search.compare(
-        [search.candidates_of(execution)[0] for execution in executions], lot_size=_FIRST_LOT_SIZE
+        [search.candidates_of(execution)[0] for execution in executions], batch_size=_FIRST_BATCH_SIZE
     )
     search.number = 0  # the first comparison does not count as a round
     searched: list[Execution] = []
@@ -68,11 +68,11 @@ def search_latency(arms: Arms, measure: Measure, lot_size: int) -> Iterator[Stan
         raise NothingRanError(next(iter(search.dropped.values())).why)
     yield from search.compare(search.reconsidered(search.best))
     remaining = sorted(search.remaining, key=lambda label: search.ratios[label].ratio)
-    dropped_now = after_round(remaining, search.ratios)  # each has had the turns of a round
+    dropped_now = after_round(remaining, search.ratios)  # each has had the iterations of a round
     for label, why in dropped_now.items():
         search.drop([label], why)
     survivors = [label for label in remaining if label not in dropped_now]
-    for standing in halve(survivors, measure, first_turns=2 * _TURNS, lot_size=lot_size):
+    for standing in halve(survivors, measure, first_iterations=2 * _ITERATIONS, batch_size=batch_size):
         yield search.with_earlier_rounds(standing)
 
 
@@ -119,7 +119,7 @@ class _Search:
 
     arms: Arms
     measure: Measure
-    lot_size: int
+    batch_size: int
     best: str | None = None
     ratios: dict[str, Ratio] = field(default_factory=dict)
     dropped: dict[str, Dropped] = field(default_factory=dict)
@@ -212,14 +212,14 @@ class _Search:
     def drop(self, labels: Sequence[str], why: str) -> None:
         self.dropped |= {label: Dropped(max(self.number, 1), why) for label in labels}
 
-    def compare(self, labels: Sequence[str], lot_size: int = 0) -> Iterator[Standing]:
+    def compare(self, labels: Sequence[str], batch_size: int = 0) -> Iterator[Standing]:
         """Measure candidates together with the best so far; drops those that fail or are certainly slower."""
         if not labels:
             return
         self.number += 1
         arms = [*([] if self.best is None else [self.best]), *labels]
         try:
-            for result in compare_arms(arms, self.measure, _TURNS, lot_size or self.lot_size):
+            for result in compare_arms(arms, self.measure, _ITERATIONS, batch_size or self.batch_size):
                 self._add(result)
                 yield self._standing()
         except NothingRanError as error:
@@ -244,7 +244,9 @@ class _Search:
     def _standing(self) -> Standing:
         assert self.best is not None  # something ran
         others = [label for label in self.arms if label not in self.dropped and label != self.best]
-        return Standing(self.number, _TURNS, self.best, dict(self.ratios), (self.best, *others), dict(self.dropped))
+        return Standing(
+            self.number, _ITERATIONS, self.best, dict(self.ratios), (self.best, *others), dict(self.dropped)
+        )
 
     def with_earlier_rounds(self, standing: Standing) -> Standing:
         """The standing of the final successive halving, with the rounds and dropped candidates before it."""

@@ -1,4 +1,4 @@
-"""Measures lots of candidates, interleaved, and records them, so that a stopped tuning can be resumed."""
+"""Measures batches of candidates, interleaved, and records them, so that a stopped tuning can be resumed."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from workbench.support.files import SPECIAL, is_special, not_written
 
 
 class BudgetOverError(Exception):
-    """The budget ended before a lot was measured."""
+    """The budget ended before a batch was measured."""
 
 
 @dataclass(frozen=True)
-class LotTimes:
-    """The measurement of a candidate in one lot.
+class BatchTimes:
+    """The measurement of a candidate in one batch.
 
     failed: the sentence why `times_ms` is empty, or "". busy: whether something else ran meanwhile.
     """
@@ -46,22 +46,22 @@ class LotTimes:
 
 
 @dataclass(frozen=True)
-class Lot:
-    """The measurement of all candidates of a lot, by label. notes: on a machine that was busy meanwhile."""
+class Batch:
+    """The measurement of all candidates of a batch, by label. notes: on a machine that was busy meanwhile."""
 
-    times: Mapping[str, LotTimes]
+    times: Mapping[str, BatchTimes]
     notes: tuple[str, ...] = ()
 
 
 @dataclass
-class LotMeasurer:
-    """Measures lots of candidates, which are named by their labels.
+class BatchMeasurer:
+    """Measures batches of candidates, which are named by their labels.
 
     arms:        by label, each candidate and its graph.
-    record:      a file to which each finished lot is added as a line of JSON; None: lots are not recorded.
-    machine:     the device and the versions, which are part of a lot's key.
-    results:     by label, the measurement in the last lot with that candidate. notes: on the last lot.
-    on_progress: is called with a text; may raise to stop. is_enough: once true, the present lot ends early.
+    record:      a file to which each finished batch is added as a line of JSON; None: batches are not recorded.
+    machine:     the device and the versions, which are part of a batch's key.
+    results:     by label, the measurement in the last batch with that candidate. notes: on the last batch.
+    on_progress: is called with a text; may raise to stop. is_enough: once true, the present batch ends early.
     """
 
     arms: Mapping[str, tuple[Configuration, CandidateGraph]]
@@ -73,27 +73,27 @@ class LotMeasurer:
     machine: Mapping[str, Any] = field(default_factory=dict)
     on_progress: Callable[[str], None] = lambda text: None
     is_enough: Callable[[], bool] = lambda: False
-    results: dict[str, LotTimes] = field(default_factory=dict)
+    results: dict[str, BatchTimes] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._recorded = read_record(self.record)
 
-    def __call__(self, labels: Sequence[str], turns: int) -> dict[str, Sequence[float] | str]:
+    def __call__(self, labels: Sequence[str], iterations: int) -> dict[str, Sequence[float] | str]:
         """For each label, the times (ms), equally many for each, or why there are none. Raises BudgetOverError."""
-        key = self._key(labels, turns)
+        key = self._key(labels, iterations)
         if key in self._recorded:
-            lot = self._recorded[key]
+            batch = self._recorded[key]
         else:
-            lot = self._measured(labels, turns)
-            if all(len(answer.times_ms) == turns for answer in lot.times.values() if not answer.failed):
-                self._write(key, lot)
-        answers, self.notes = lot.times, lot.notes
+            batch = self._measured(labels, iterations)
+            if all(len(answer.times_ms) == iterations for answer in batch.times.values() if not answer.failed):
+                self._write(key, batch)
+        answers, self.notes = batch.times, batch.notes
         self.results |= answers
         length = min((len(answer.times_ms) for answer in answers.values() if not answer.failed), default=0)
         return {label: answer.failed or answer.times_ms[:length] for label, answer in answers.items()}
 
-    def _measured(self, labels: Sequence[str], turns: int) -> Lot:
+    def _measured(self, labels: Sequence[str], iterations: int) -> Batch:
         if self.budget.is_over or self.is_enough():
             raise BudgetOverError
         variants = {
@@ -106,7 +106,7 @@ class LotMeasurer:
                 inputs=self.verifier.inputs,
                 reference=self.verifier.reference,
                 device=self.device,
-                repeat=turns,
+                repeat=iterations,
                 operators=False,
                 worker=self.verifier.worker,
                 timeout_s=max(1.0, self.budget.left_s),
@@ -118,37 +118,37 @@ class LotMeasurer:
         except UserError as error:
             if self.budget.is_over or self.is_enough():
                 raise BudgetOverError from None
-            return self._one_by_one(labels, turns, error)
+            return self._sequentially(labels, iterations, error)
         answers = {label: self._answer(label, measured.variants.get(label)) for label in labels}
-        return Lot(answers, tuple(busy_notes(measured.ran)))
+        return Batch(answers, tuple(busy_notes(measured.ran)))
 
-    def _one_by_one(self, labels: Sequence[str], turns: int, error: UserError) -> Lot:
-        """Measure a lot that failed as a whole: each candidate alone, then those that run, together.
+    def _sequentially(self, labels: Sequence[str], iterations: int, error: UserError) -> Batch:
+        """Measure a batch that failed as a whole: each candidate alone, then those that run, together.
 
         If all run alone, they do not fit in memory together, and the times alone are returned.
         """
         if len(labels) == 1:
-            return Lot({labels[0]: LotTimes(failed=str(error))})
-        lots = [self._measured([label], turns) for label in labels]
-        alone = {label: answer for lot in lots for label, answer in lot.times.items()}
+            return Batch({labels[0]: BatchTimes(failed=str(error))})
+        batches = [self._measured([label], iterations) for label in labels]
+        alone = {label: answer for batch in batches for label, answer in batch.times.items()}
         runnable = [label for label, answer in alone.items() if not answer.failed]
         if not 0 < len(runnable) < len(labels):
-            return Lot(alone, tuple(note for lot in lots for note in lot.notes))
-        together = self._measured(runnable, turns)
-        return Lot({**alone, **together.times}, together.notes)
+            return Batch(alone, tuple(note for batch in batches for note in batch.notes))
+        together = self._measured(runnable, iterations)
+        return Batch({**alone, **together.times}, together.notes)
 
-    def _answer(self, label: str, variant: MeasuredVariant | FailedVariant | None) -> LotTimes:
+    def _answer(self, label: str, variant: MeasuredVariant | FailedVariant | None) -> BatchTimes:
         if variant is None:
-            return LotTimes(failed="this backend does not run models in this element type")
+            return BatchTimes(failed="this backend does not run models in this element type")
         if isinstance(variant, FailedVariant):
-            return LotTimes(failed=variant.failed)
+            return BatchTimes(failed=variant.failed)
         error, memory = variant.error, variant.memory
         fault = ""
         if error is not None:
             of_model = tolerance_for(self.verifier.original)
             tolerance = max(DTYPES[variant.dtype], of_model, key=lambda results: results.relative)
             fault = error_fault(error, tolerance, self.max_error)
-        return LotTimes(
+        return BatchTimes(
             [] if fault else variant.times_ms,
             memory.peak_bytes,
             memory.counted,
@@ -162,9 +162,9 @@ class LotMeasurer:
         if event["stage"].startswith("waiting") and (self.budget.is_over or self.is_enough()):
             raise BudgetOverError  # it does not wait longer for a job of another process
 
-    def _key(self, labels: Sequence[str], turns: int) -> str:
-        """The hash of everything that affects the lot's numbers."""
-        lot = [(label, self.arms[label][1].digest, *self.arms[label][0].execution) for label in labels]
+    def _key(self, labels: Sequence[str], iterations: int) -> str:
+        """The hash of everything that affects the batch's numbers."""
+        batch = [(label, self.arms[label][1].digest, *self.arms[label][0].execution) for label in labels]
         return _hash(
             {
                 "model": model_hash(self.verifier.original),
@@ -174,17 +174,17 @@ class LotMeasurer:
                 },
                 "machine": self.machine,
                 "max_error": self.max_error,
-                "lot": lot,
-                "turns": turns,
+                "lot": batch,
+                "turns": iterations,
             }
         )
 
-    def _write(self, key: str, lot: Lot) -> None:
-        self._recorded[key] = lot
+    def _write(self, key: str, batch: Batch) -> None:
+        self._recorded[key] = batch
         if self.record is None:
             return
-        found = {label: asdict(answer) for label, answer in lot.times.items()}
-        line = {"key": key, "found": found, "notes": lot.notes}
+        found = {label: asdict(answer) for label, answer in batch.times.items()}
+        line = {"key": key, "found": found, "notes": batch.notes}
         try:
             with open(self.record, "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
@@ -204,30 +204,30 @@ def forget_record(record: Path) -> None:
         raise UserError(f"'{record}' is no longer needed, but cannot be removed: {error.strerror or error}") from None
 
 
-def _lot_times(answer: Mapping[str, Any]) -> LotTimes:
+def _batch_times(answer: Mapping[str, Any]) -> BatchTimes:
     """The measurement in a record. Raises TypeError or ValueError for anything else."""
-    lot_times = LotTimes(**answer)
-    numbers = (*lot_times.times_ms, lot_times.peak_bytes or 0, lot_times.max_rel_error or 0)
+    batch_times = BatchTimes(**answer)
+    numbers = (*batch_times.times_ms, batch_times.peak_bytes or 0, batch_times.max_rel_error or 0)
     if not all(isinstance(number, int | float) for number in numbers) or not all(
-        map(math.isfinite, lot_times.times_ms)
+        map(math.isfinite, batch_times.times_ms)
     ):
         raise ValueError("not a finite number")
     return replace(
-        lot_times,
-        peak_counted=str(lot_times.peak_counted),
-        failed=str(lot_times.failed),
-        busy=bool(lot_times.busy),
+        batch_times,
+        peak_counted=str(batch_times.peak_counted),
+        failed=str(batch_times.failed),
+        busy=bool(batch_times.busy),
     )
 
 
-def _lot(line: Mapping[str, Any]) -> Lot:
-    """The lot in a line of a record. Raises KeyError, TypeError, AttributeError or ValueError for anything else."""
-    times = {label: _lot_times(answer) for label, answer in line["found"].items()}
-    return Lot(times, tuple(map(str, line.get("notes", ()))))
+def _batch(line: Mapping[str, Any]) -> Batch:
+    """The batch in a line of a record. Raises KeyError, TypeError, AttributeError or ValueError for anything else."""
+    times = {label: _batch_times(answer) for label, answer in line["found"].items()}
+    return Batch(times, tuple(map(str, line.get("notes", ()))))
 
 
-def read_record(record: Path | None) -> dict[str, Lot]:
-    """The lots in the file, by key. An incomplete last line, of a process that was killed, is removed.
+def read_record(record: Path | None) -> dict[str, Batch]:
+    """The batches in the file, by key. An incomplete last line, of a process that was killed, is removed.
 
     Raises UserError.
     """
@@ -240,8 +240,8 @@ def read_record(record: Path | None) -> dict[str, Lot]:
         complete = text[: text.rfind("\n") + 1]
         results = {}
         for line in filter(str.strip, complete.splitlines()):
-            lot = json.loads(line)
-            results[lot["key"]] = _lot(lot)
+            batch = json.loads(line)
+            results[batch["key"]] = _batch(batch)
         if complete != text:
             os.truncate(record, len(complete.encode()))
     except OSError as error:

@@ -43,11 +43,11 @@ _FUSED_PATTERNS = ("fuse_conv", "fuse_linear", "fuse_skip_layer_norm", "fuse_bia
 _MEMORY_ORDER = "order_for_memory"
 RUNTIME = "onnxruntime"
 AS_IT_IS = "as it is"  # the label of the pipeline without passes
-EXECUTED = ("torch", "arena", "lanes", "cuda-graphs")  # backends that run operator by operator
+EXECUTED = ("torch", "arena", "streams", "cuda-graphs")  # backends that run operator by operator
 # Ordered by the time to open a model, so that a short budget compares as many as possible.
 _BACKENDS = {
-    "cpu": ("torch", RUNTIME, "arena", "torch-compile", "lanes", "fused"),
-    "cuda": ("torch", RUNTIME, "cuda-graphs", "torch-compile", "arena", "lanes", "fused"),
+    "cpu": ("torch", RUNTIME, "arena", "torch-compile", "fused"),
+    "cuda": ("torch", RUNTIME, "cuda-graphs", "torch-compile", "arena", "streams", "fused"),
 }
 # Backends whose peaks count the same bytes: all that is allocated, temporary memory of operators included.
 _WITH_COMPARABLE_PEAKS = {"cpu": ("arena",), "cuda": ("torch", "torch-compile", "arena")}

@@ -16,7 +16,7 @@ from workbench.planning.layout.profile import load_profile
 from workbench.rewrite.core.exactness import MODES
 from workbench.run.measurement.formatting import speed_text
 from workbench.run.measurement.statistics import Ratio
-from workbench.run.measurement.variants import BACKENDS
+from workbench.run.measurement.variants import BACKENDS, current_backend
 from workbench.run.tolerances import DTYPES
 from workbench.support.files import SPECIAL, is_special, write_text
 
@@ -226,7 +226,7 @@ class _Reader:
         return tuple(result)
 
     def one_of(self, part: str, key: str, allowed: Sequence[str] | Mapping[str, Any]) -> str:
-        result = self.text(part, key)
+        result = current_backend(self.text(part, key))
         if result not in allowed:
             raise RecipeError(f"{self.what}: {part}.{key} must be one of {', '.join(allowed)}, not '{result[:60]}'")
         return result

@@ -16,10 +16,10 @@ from workbench.interfaces.study.tuning.bounds import search_memory, search_size
 from workbench.interfaces.study.tuning.budget import Budget
 from workbench.interfaces.study.tuning.evidence import evidence_of
 from workbench.interfaces.study.tuning.graphs import CandidateGraph, make_graphs, superfluous
-from workbench.interfaces.study.tuning.halving import LOT_SIZE, Dropped, NothingRanError, Standing
+from workbench.interfaces.study.tuning.halving import BATCH_SIZE, Dropped, NothingRanError, Standing
 from workbench.interfaces.study.tuning.last_run import LastRun, measured_last, originals_of
 from workbench.interfaces.study.tuning.latency import search_latency
-from workbench.interfaces.study.tuning.measuring import BudgetOverError, LotMeasurer, LotTimes
+from workbench.interfaces.study.tuning.measuring import BatchMeasurer, BatchTimes, BudgetOverError
 from workbench.interfaces.study.tuning.pipelines import TUNED_TARGET, Configuration, TuneError, every_candidate
 from workbench.interfaces.study.tuning.recipe import BUDGET_ENDED, STOPPED_EARLY, Recipe
 from workbench.ir import Graph
@@ -29,10 +29,10 @@ from workbench.run.worker.process import CancelledError
 
 _GRAPHS_SHARE = 1 / 3  # the part of the budget after which no further graph is made
 _SEARCH_SHARE = 0.8  # the part of the budget that the search may take; the last run has the rest
-_MEMORY_SHARE = 0.5  # the part of the free memory for the models of one lot
+_MEMORY_SHARE = 0.5  # the part of the free memory for the models of one batch
 
 SETTLED = "no remaining candidate can be better by more than 3 %"
-TURNS_SPENT = "the limit of runs is reached; the remaining candidates cannot be distinguished"
+ITERATIONS_SPENT = "the limit of runs is reached; the remaining candidates cannot be distinguished"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class _Search:
     candidates: list[Configuration]
     graphs: dict[str, CandidateGraph]
     dropped: dict[str, Dropped]
-    times: dict[str, LotTimes]
+    times: dict[str, BatchTimes]
     last: Standing | None = None
     standings: dict[str, Standing] = field(default_factory=dict)  # by label, the last one with its ratio
 
@@ -99,7 +99,7 @@ def tune(
     if not arms:
         raise TuneError(f"no candidate can be used; the first: {next(iter(dropped.values())).why}")
     search = _Search(candidates, graphs, dropped, {})
-    measurer = LotMeasurer(
+    measurer = BatchMeasurer(
         arms=arms,
         verifier=verifier,
         device=request.device,
@@ -111,8 +111,8 @@ def tune(
         is_enough=is_enough,
         results=search.times,
     )
-    lot_size = _lot_size(arms, verifier)
-    ended = _ended_by(search, _standings(arms, request, measurer, lot_size), is_enough)
+    batch_size = _batch_size(arms, verifier)
+    ended = _ended_by(search, _standings(arms, request, measurer, batch_size), is_enough)
     if search.last is None:
         if ended == STOPPED_EARLY:
             raise TuneError("it was stopped before any candidate was measured, so there is no recipe")
@@ -123,7 +123,7 @@ def tune(
         measurer.on_progress = lambda message: on_progress(
             f"last run, of the best and the original, interleaved: {message}; at most {budget.left_s:,.0f} s more"
         )
-        last_run, ended = _last_run(search, measurer, lot_size, ended, is_enough)
+        last_run, ended = _last_run(search, measurer, batch_size, ended, is_enough)
     return _recipe(graph, request, search, last_run, ended, budget, machine)
 
 
@@ -157,19 +157,22 @@ def _too_short(request: TuneRequest) -> str:
 
 
 def _standings(
-    arms: Mapping[str, tuple[Configuration, CandidateGraph]], request: TuneRequest, measurer: LotMeasurer, lot_size: int
+    arms: Mapping[str, tuple[Configuration, CandidateGraph]],
+    request: TuneRequest,
+    measurer: BatchMeasurer,
+    batch_size: int,
 ) -> Iterator[Standing]:
     if request.objective == "size":
         return search_size(arms)
     if request.objective == "memory":
         return search_memory(arms, measurer)
-    return search_latency(arms, measurer, lot_size)
+    return search_latency(arms, measurer, batch_size)
 
 
-def _lot_size(arms: Mapping[str, tuple[Configuration, CandidateGraph]], verifier: Verifier) -> int:
+def _batch_size(arms: Mapping[str, tuple[Configuration, CandidateGraph]], verifier: Verifier) -> int:
     """The number of models that may be open at once."""
     largest = max(estimate_bytes(result.graph, result.graph.dims) for _, result in arms.values())
-    return max(2, min(LOT_SIZE, int(_MEMORY_SHARE * available_bytes() / max(largest, 1))))
+    return max(2, min(BATCH_SIZE, int(_MEMORY_SHARE * available_bytes() / max(largest, 1))))
 
 
 def _ended_by(search: _Search, standings: Iterator[Standing], is_enough: Callable[[], bool]) -> str:
@@ -185,18 +188,18 @@ def _ended_by(search: _Search, standings: Iterator[Standing], is_enough: Callabl
         if search.last is None:
             raise
         return STOPPED_EARLY
-    return SETTLED if search.last is not None and search.last.settled else TURNS_SPENT
+    return SETTLED if search.last is not None and search.last.settled else ITERATIONS_SPENT
 
 
 def _last_run(
-    search: _Search, measurer: LotMeasurer, lot_size: int, ended: str, is_enough: Callable[[], bool]
+    search: _Search, measurer: BatchMeasurer, batch_size: int, ended: str, is_enough: Callable[[], bool]
 ) -> tuple[LastRun | None, str]:
     """The last run, None if there was no time for it, and why the tuning ended."""
     assert search.last is not None  # the caller has checked
     best, _ = measurer.arms[search.last.best]
     originals = originals_of(measurer.arms, search.graphs, best.backend)
     try:
-        return measured_last(search.last, originals, measurer, lot_size), ended
+        return measured_last(search.last, originals, measurer, batch_size), ended
     except BudgetOverError:
         return None, STOPPED_EARLY if is_enough() else BUDGET_ENDED
     except (KeyboardInterrupt, CancelledError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -14,13 +15,14 @@ import streamlit as st
 from workbench.errors import UserError, counted
 from workbench.interfaces.study.compare_tools.comparing import (
     ORIGINAL,
-    Rival,
-    RivalResult,
-    all_rivals,
-    compare_rivals,
+    ComparedTool,
+    ToolOutcome,
+    comparable_tools,
+    compare_tools,
     notes_on,
 )
 from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.reducing import Reduced, reduce_fault
 from workbench.interfaces.ui.state.session import Opened, open_other, stop_checking, worker
 from workbench.interfaces.ui.state.work import Job, Report, forget_cancel
@@ -33,7 +35,7 @@ from workbench.interfaces.ui.widgets.tables import table
 from workbench.run.verdict_words import relative_error_text, verdict_label
 from workbench.support.extras import adding
 
-_JOB, _REDUCING = "rivals", "reduce"
+_JOB, _REDUCING = "compare_tools", "reduce"
 _MAX_NODES_AS_TEXT = 20  # nodes
 _FIRST = ["tool", "nodes", "time (s)", "result", "median (ms)", "min (ms)", "ratio", "ratio, 95 % interval"]
 _COLUMNS = {
@@ -54,6 +56,19 @@ _COLUMNS = {
 }
 
 
+@dataclass
+class ComparedTools(ModelState):
+    """The results of other tools and the reductions of their faults, by the tool's name. folder: of their files."""
+
+    outlives_inputs = True
+
+    results: dict[str, ToolOutcome] = field(default_factory=dict)
+    reduced: dict[str, Reduced] = field(default_factory=dict)
+    folder: tempfile.TemporaryDirectory[str] = field(
+        default_factory=lambda: tempfile.TemporaryDirectory(prefix="workbench-tools-")
+    )
+
+
 def compare_tools_page(compare: Any) -> None:
     """compare: the page on which a result is compared with the open model."""
     opened = optimized_here()
@@ -62,26 +77,27 @@ def compare_tools_page(compare: Any) -> None:
     top, start = st.columns([10, 2], vertical_alignment="center")
     with top:
         header(opened)
-    if start.button("Run all tools", type="primary", width="stretch", key="run_rivals"):
+    if start.button("Run all tools", type="primary", width="stretch", key="run_tools"):
         _start(opened)
     try:
         result_if_any(opened.jobs, _JOB, "It was cancelled; the results so far are kept.")
     except UserError as error:
         show_error(error)
-    if not opened.rivals:
+    tools = opened.state(ComparedTools)
+    if not tools.results:
         st.caption(_about())
         return
     _table(opened)
     _reports(opened)
     chosen = st.session_state.pop(_choice_key(opened), None)
     if chosen is not None:
-        _compare(opened, opened.rivals[chosen], compare)
+        _compare(opened, tools.results[chosen], compare)
 
 
 def _about() -> str:
-    known = all_rivals()
-    names = ", ".join(rival.name for rival in known if rival.call is not None and not rival.missing)
-    absent = ", ".join(rival.name for rival in known if rival.missing)
+    known = comparable_tools()
+    names = ", ".join(tool.name for tool in known if tool.call is not None and not tool.missing)
+    absent = ", ".join(tool.name for tool in known if tool.missing)
     missing = f" {markdown_escaped(absent)}: not installed; {adding('rivals')} adds them." if absent else ""
     return (
         f"These run on your file, each in its own process: {markdown_escaped(names)}. Their results are compared with "
@@ -91,33 +107,38 @@ def _about() -> str:
 
 def _start(opened: Opened) -> None:
     forget_cancel(opened.jobs, _JOB)
-    if opened.rivals_folder is None:
-        opened.rivals_folder = tempfile.TemporaryDirectory(prefix="workbench-rivals-")
-    opened.rivals.clear()
-    opened.reduced.clear()
+    tools = opened.state(ComparedTools)
+    tools.results.clear()
+    tools.reduced.clear()
     finish = Event()
     title = f"Other tools on {opened.title}"
-    work = partial(_run, opened, Path(opened.rivals_folder.name), finish)
+    work = partial(_run, opened, tools, finish)
     opened.jobs.start(_JOB, Job(work, worker(), "cpu", title, finish=finish))
 
 
-def _run(opened: Opened, folder: Path, finish: Event, report: Report) -> None:
+def _run(opened: Opened, tools: ComparedTools, finish: Event, report: Report) -> None:
     stop_checking(opened)  # it would disturb the measurement; Optimize continues it
-    verifier, rivals = opened.verifier, all_rivals()
-    compare_rivals(
-        opened.graph, rivals, folder, verifier, on_progress=report, results=opened.rivals, is_enough=finish.is_set
+    compare_tools(
+        opened.graph,
+        comparable_tools(),
+        Path(tools.folder.name),
+        opened.verifier,
+        on_progress=report,
+        results=tools.results,
+        is_enough=finish.is_set,
     )
 
 
 def _table(opened: Opened) -> None:
-    names = list(opened.rivals)
+    results = opened.state(ComparedTools).results
+    names = list(results)
 
     def choose(row: int) -> None:
         st.session_state[_choice_key(opened)] = names[row]
 
-    rows = [result.row() for result in opened.rivals.values()]
-    key = f"rivals_{opened.number}"
-    notes = notes_on(opened.rivals)
+    rows = [result.row() for result in results.values()]
+    key = f"compared_tools_{opened.number}"
+    notes = notes_on(results)
     for note in notes:
         st.caption(markdown_escaped(note))
     hidden = () if notes else ("min (ms)",)  # shown where the notes advise it
@@ -132,7 +153,8 @@ def _table(opened: Opened) -> None:
 
 def _reports(opened: Opened) -> None:
     """Draw, for each faulty tool, the reduction of the model to a report for the tool's maintainers."""
-    faulty = [one for one in opened.rivals.values() if one.is_faulty]
+    tools = opened.state(ComparedTools)
+    faulty = [one for one in tools.results.values() if one.is_faulty]
     try:
         result = result_if_any(opened.jobs, _REDUCING, "It was cancelled.")
     except UserError as error:
@@ -140,21 +162,21 @@ def _reports(opened: Opened) -> None:
         result = None
     if result is not None:
         name, reduced = result
-        opened.reduced[name] = reduced
+        tools.reduced[name] = reduced
     for one in faulty:
-        _report(opened, one.rival, opened.reduced.get(one.rival.name))
+        _report(opened, one.tool, tools.reduced.get(one.tool.name))
 
 
-def _report(opened: Opened, rival: Rival, reduced: Reduced | None) -> None:
+def _report(opened: Opened, tool: ComparedTool, reduced: Reduced | None) -> None:
     text, button = st.columns([10, 2], vertical_alignment="center")
-    name = markdown_escaped(rival.name)
+    name = markdown_escaped(tool.name)
     if reduced is None:
         text.markdown(f"**{name}**: find the smallest part of the model that shows the fault, to report it.")
-        if button.button("Reduce", key=f"reduce_{rival.name}", width="stretch"):
+        if button.button("Reduce", key=f"reduce_{tool.name}", width="stretch"):
             forget_cancel(opened.jobs, _REDUCING)
             finish = Event()
-            work = partial(_reduce, opened, rival, finish)
-            title = f"Cutting the model down for {rival.name}"
+            work = partial(_reduce, opened, tool, finish)
+            title = f"Cutting the model down for {tool.name}"
             opened.jobs.start(_REDUCING, Job(work, worker(), title=title, finish=finish))
             st.rerun()
         return
@@ -165,9 +187,9 @@ def _report(opened: Opened, rival: Rival, reduced: Reduced | None) -> None:
     button.download_button(
         "Report (zip)",
         as_download(reduced.files),
-        f"{Path(opened.path).stem}_{rival.file_stem}.zip",
+        f"{Path(opened.path).stem}_{tool.file_stem}.zip",
         "application/zip",
-        key=f"report_{rival.name}",
+        key=f"report_{tool.name}",
         width="stretch",
         on_click="ignore",
         help="The part as a model, its inputs, and the command that shows the fault again.",
@@ -176,9 +198,9 @@ def _report(opened: Opened, rival: Rival, reduced: Reduced | None) -> None:
         st.code(reduced.text, language=None)
 
 
-def _reduce(opened: Opened, rival: Rival, finish: Event, report: Report) -> tuple[str, Reduced] | None:
-    reduced = reduce_fault(opened, rival, finish, report)
-    return None if reduced is None else (rival.name, reduced)
+def _reduce(opened: Opened, tool: ComparedTool, finish: Event, report: Report) -> tuple[str, Reduced] | None:
+    reduced = reduce_fault(opened, tool, finish, report)
+    return None if reduced is None else (tool.name, reduced)
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,13 +219,14 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _compare(opened: Opened, result: RivalResult, compare: Any) -> None:
-    if result.file is None or result.rival.name == ORIGINAL:
+def _compare(opened: Opened, result: ToolOutcome, compare: Any) -> None:
+    if result.file is None or result.tool.name == ORIGINAL:
         return
-    title = f"{opened.title} by {result.rival.name}"
-    if opening(partial(open_other, opened, str(result.file), opened.rivals_folder, title=title), "Comparing"):
+    title = f"{opened.title} by {result.tool.name}"
+    folder = opened.state(ComparedTools).folder
+    if opening(partial(open_other, opened, str(result.file), folder, title=title), "Comparing"):
         st.switch_page(compare)
 
 
 def _choice_key(opened: Opened) -> str:
-    return f"rival_asked_{opened.number}"
+    return f"tool_asked_{opened.number}"

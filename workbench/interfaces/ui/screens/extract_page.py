@@ -13,6 +13,7 @@ from workbench.evidence.reduction.extract import OtherSourcesError
 from workbench.interfaces.ui.state.extracting import (
     EXTRACT_FROM,
     Extracted,
+    ExtractedParts,
     PutBack,
     bounds_of,
     extract_part,
@@ -53,8 +54,9 @@ def extract_page(optimize: Any) -> None:
         selected = asked or seen_in(view).id
         begins, ends = bounds_of(opened.graph, shown.view.root, selected)
         _choose(opened, selected, begins, ends)
+        extraction = opened.state(ExtractedParts)
         try:
-            opened.extracted = result_if_any(opened.jobs, _CUT, _CANCELLED) or opened.extracted
+            extraction.cut = result_if_any(opened.jobs, _CUT, _CANCELLED) or extraction.cut
         except OtherSourcesError as error:
             show_error(error)
             label = f"Begin at {', '.join(error.sources)}"
@@ -64,8 +66,8 @@ def extract_page(optimize: Any) -> None:
             )
         except UserError as error:
             show_error(error)
-        if opened.extracted is not None:
-            _extracted(opened, opened.extracted, optimize)
+        if extraction.cut is not None:
+            _extracted(opened, extraction.cut, optimize)
 
 
 def _begin_with(opened: Opened, shown: Shown) -> str:
@@ -116,7 +118,7 @@ def _choose(opened: Opened, selected: str, begins: list[str], ends: list[str]) -
     button_type: Literal["primary", "secondary"] = "primary" if targets else "secondary"
     if st.button("Cut it out", type=button_type, disabled=not targets, width="stretch", key="cut_out"):
         forget_cancel(opened.jobs, _CUT)
-        opened.extracted = None
+        opened.state(ExtractedParts).cut = None
         work = partial(extract_part, opened, sources, targets)
         opened.jobs.start(_CUT, Job(work, worker(), title="Cutting the part out"))
 
@@ -171,7 +173,7 @@ def _download(column: Any, label: str, file: Path) -> None:
 
 def _whole_part(opened: Opened) -> None:
     """Draw the whole model of the open part, and the button that puts the part back as it is on Optimize."""
-    whole = opened.part_of
+    whole, extraction = opened.part_of, opened.state(ExtractedParts)
     assert whole is not None
     state = "as it was cut out" if opened.history is None else "as it is on Optimize"
     with st.container(border=True):
@@ -179,14 +181,14 @@ def _whole_part(opened: Opened) -> None:
         st.markdown(markdown_escaped(f"A part of {whole.title}, from {begins} to {', '.join(whole.targets)}; {state}."))
         if st.button("Put it back", type="primary", width="stretch", key="put_it_back"):
             forget_cancel(opened.jobs, _BACK)
-            opened.put_back = None
+            extraction.put_back = None
             opened.jobs.start(_BACK, Job(partial(put_part_back, opened), worker(), title="Putting the part back"))
         try:
-            opened.put_back = result_if_any(opened.jobs, _BACK, _CANCELLED) or opened.put_back
+            extraction.put_back = result_if_any(opened.jobs, _BACK, _CANCELLED) or extraction.put_back
         except UserError as error:
             show_error(error)
-        if opened.put_back is not None:
-            _put_back(opened, opened.put_back)
+        if extraction.put_back is not None:
+            _put_back(opened, extraction.put_back)
 
 
 def _put_back(opened: Opened, back: PutBack) -> None:

@@ -14,9 +14,9 @@ from workbench.interfaces.ui.state.address import write_target
 from workbench.interfaces.ui.state.graph_views import shown_pair
 from workbench.interfaces.ui.state.markdown import markdown_escaped
 from workbench.interfaces.ui.state.record_runs import keep_measured, measure_here, say_not_kept
-from workbench.interfaces.ui.state.session import ComparedLayouts, Opened, worker
+from workbench.interfaces.ui.state.session import Opened, worker
 from workbench.interfaces.ui.state.snapshots import moment_of_pair
-from workbench.interfaces.ui.state.strategies import cached_layouts, layouts_of, stopped_comparison
+from workbench.interfaces.ui.state.strategies import ComparedLayouts, cached_layouts, layouts_of, stopped_comparison
 from workbench.interfaces.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.interfaces.ui.widgets.graph_view import graph_view
 from workbench.interfaces.ui.widgets.linked_pipeline import optimized_here

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,9 @@ from workbench.errors import UserError
 from workbench.interfaces.ui.state.address import other_in_address, sides_in_address, write_other, write_sides
 from workbench.interfaces.ui.state.graph_views import shown_side
 from workbench.interfaces.ui.state.histories import history_beside
+from workbench.interfaces.ui.state.lru import Recent
 from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.pipelines import keep_pipeline, offered_pipelines, spec_of, title_of
 from workbench.interfaces.ui.state.session import Opened, OtherModel, Spec, open_other_in_address, worker
 from workbench.interfaces.ui.state.shown_view import Shown
@@ -32,6 +34,7 @@ from workbench.rewrite import History
 _SIDES = ("layout:record-then-insert", "layout:greedy")  # keys of the pipelines that are shown at first
 _GRAPH = 470  # pixels of height, which style.css keeps free while a view is loaded
 _JOB = "lockstep"
+_MAX_SIDES = 2
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,13 @@ class Sides:
     histories: tuple[History, History]
     shown: tuple[Shown, Shown]
     sentence: str
+
+
+@dataclass
+class ShownSides(ModelState):
+    """The most recent pairs of pipelines."""
+
+    recent: Recent[Sides] = field(default_factory=lambda: Recent(_MAX_SIDES))
 
 
 def lockstep_page() -> None:
@@ -129,11 +139,10 @@ def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], ot
         st.button("Run both pipelines", type="primary", on_click=forget_cancel, args=(opened.jobs, _JOB))
         return None
     try:
-        result: Sides | None = opened.sides.get(
+        return opened.state(ShownSides).recent.get(
             request,
             lambda: run_with_progress(opened.jobs, _JOB, "Lockstep", work, worker(), request=request),
         )
-        return result
     except UserError as error:
         show_error(error)
         return None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import streamlit as st
@@ -24,6 +24,7 @@ from workbench.interfaces.study.sweep.record import forget_blocks
 from workbench.interfaces.ui.screens.run_page import devices_here, limits_form
 from workbench.interfaces.ui.state.commands import command_of
 from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.record_files import record_file
 from workbench.interfaces.ui.state.session import Opened, worker
 from workbench.interfaces.ui.state.work import Job, Report, forget_cancel, was_cancelled
@@ -50,6 +51,15 @@ _ORIGINAL, _OPTIMIZED = "as loaded", "pipeline of Optimize"
 _FORGET = "Finished blocks are not measured again; forget them to have Measure repeat them."
 
 
+@dataclass
+class MatrixResults(ModelState):
+    """The blocks of the last matrix, as far as they are measured."""
+
+    outlives_inputs = True
+
+    blocks: list[Block] = field(default_factory=list)
+
+
 def matrix_page() -> None:
     opened = optimized_here()
     if opened is None:
@@ -66,7 +76,7 @@ def matrix_page() -> None:
             icon=":material/block:",
         )
         forget_cancel(opened.jobs, "matrix")
-    if opened.matrix:
+    if opened.state(MatrixResults).blocks:
         _results(opened)
     elif not cancelled:
         st.caption("Nothing is measured yet. Each model at each batch size is a block; its variants run interleaved.")
@@ -124,7 +134,7 @@ def _form(opened: Opened, names: list[str]) -> None:
         done: list[Block] = []
         for block in run_matrix(matrix, record_file(opened, _RECORDS), OnThisMachine(worker()), report):
             done.append(block)
-            opened.matrix = [*done]  # shown even if the other blocks are cancelled
+            opened.state(MatrixResults).blocks = [*done]  # shown even if the other blocks are cancelled
 
     if go or planned:
         forget_cancel(opened.jobs, "matrix")
@@ -174,7 +184,7 @@ def _loaded(sample: Sample) -> Graph:
 
 
 def _results(opened: Opened) -> None:
-    blocks = opened.matrix
+    blocks = opened.state(MatrixResults).blocks
     rows = rows_of(blocks)
     say_failures((row_label(row), row["failed"]) for row in rows if row["failed"])
     ran = [row for row in rows if not row["failed"]]
@@ -211,16 +221,17 @@ def _results(opened: Opened) -> None:
 
 def _forget(column: Any, opened: Opened) -> None:
     """Draw a button behind a confirmation, since measuring the blocks again takes as long as before."""
-    with column.popover(f"Forget {counted(len(opened.matrix), 'block')}", width="stretch"):
+    results = opened.state(MatrixResults)
+    with column.popover(f"Forget {counted(len(results.blocks), 'block')}", width="stretch"):
         st.write(_FORGET)
         if not st.button("Forget these blocks", type="primary", key="matrix_forget"):
             return
         try:
-            forget_blocks(record_file(opened, _RECORDS), opened.matrix)
+            forget_blocks(record_file(opened, _RECORDS), results.blocks)
         except UserError as error:
             show_error(error)
             return
-        opened.matrix = []
+        results.blocks = []
         st.rerun()
 
 

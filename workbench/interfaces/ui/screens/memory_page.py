@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
@@ -12,7 +12,9 @@ import streamlit as st
 from workbench.errors import UserError, counted
 from workbench.interfaces.ui.screens.memory_steps import play_steps
 from workbench.interfaces.ui.state.graph_views import shown_graph
+from workbench.interfaces.ui.state.lru import Recent
 from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.session import Opened, worker
 from workbench.interfaces.ui.state.shown_view import seen_in
 from workbench.interfaces.ui.state.work import Report, forget_cancel, was_cancelled
@@ -35,6 +37,7 @@ from workbench.presentation.charts.memory_drawings import MOST_DRAWN, conflict_g
 AS_OPENED, AS_OPTIMIZED = "original", "result"
 _GRAPH = 470  # pixels of height of the graph
 _WIDTHS = [10, 2]
+_MAX_PLANS = 24
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,15 @@ class _Choice:
     of: str
     planner: str
     order: str
+
+
+@dataclass
+class MemoryPlans(ModelState):
+    """The most recent plans."""
+
+    outlives_inputs = True
+
+    recent: Recent[MemoryPlan] = field(default_factory=lambda: Recent(_MAX_PLANS))
 
 
 def memory_page() -> None:
@@ -133,8 +145,7 @@ def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None
         return run_with_progress(opened.jobs, "memory", "Memory", work, worker(), request=key)
 
     try:
-        result: MemoryPlan | None = opened.plans.get(key, make)
-        return result
+        return opened.state(MemoryPlans).recent.get(key, make)
     except UserError as error:
         show_error(error)
         return None

@@ -68,7 +68,7 @@ def optimize_page(parts: Parts = NO_PARTS) -> None:
     if opened is None:
         return
     changes = st.sidebar.container()
-    spec = replace(controls(parts), left_out=opened.left_out)
+    spec = replace(controls(parts), excluded=opened.excluded)
     how = chosen_verification()
     header(opened)
     history = _history(opened, spec)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import streamlit as st
 
@@ -11,6 +12,7 @@ from workbench.errors import UserError
 from workbench.interfaces.ui.screens.memory_page import graphs_of
 from workbench.interfaces.ui.state.graph_views import shown_graph
 from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.session import Opened, worker
 from workbench.interfaces.ui.state.work import Job, Report
 from workbench.interfaces.ui.widgets.graph_view import graph_view
@@ -20,7 +22,7 @@ from workbench.interfaces.ui.widgets.parts import header, show_error
 from workbench.interfaces.ui.widgets.progress import result_if_any
 from workbench.interfaces.ui.widgets.tables import table
 from workbench.ir import Graph
-from workbench.presentation.view.own_numbers import Column, NodeNumbers
+from workbench.presentation.view.node_numbers import Column, NodeNumbers
 from workbench.run.precision_effects import (
     EFFECT_TYPES,
     Effect,
@@ -48,6 +50,13 @@ _COLUMNS = {
 }
 
 
+@dataclass
+class PrecisionEffects(ModelState):
+    """What was measured, by the graph's name on screen and the type: the graph, its operators, and their colours."""
+
+    measured: dict[tuple[str, str], tuple[Graph, Sequence[Effect], NodeNumbers]] = field(default_factory=dict)
+
+
 def precision_page() -> None:
     opened = optimized_here()
     if opened is None:
@@ -66,7 +75,7 @@ def precision_page() -> None:
         result_if_any(opened.jobs, "precision", "The run was cancelled; earlier results stay.")
     except UserError as error:
         show_error(error)
-    measured, effects, numbers = opened.effects.get((name, narrow), (None, (), None))
+    measured, effects, numbers = opened.state(PrecisionEffects).measured.get((name, narrow), (None, (), None))
     shown = shown_graph(opened, name, graph, opened.profile)
     if measured is not graph:
         st.caption("One run says what each operator loses in the type, by itself and with all before it.")
@@ -88,7 +97,7 @@ def _job(opened: Opened, name: str, graph: Graph, narrow: str) -> Job[None]:
         verifier = opened.verifier
         inputs = verifier.inputs_of(graph)
         effects = precision_effects(graph, narrow, inputs=inputs, worker=verifier.worker, on_progress=report)
-        opened.effects[name, narrow] = graph, effects, _numbers(effects, narrow)
+        opened.state(PrecisionEffects).measured[name, narrow] = graph, effects, _numbers(effects, narrow)
 
     return Job(work, worker(), title=f"Accuracy of {opened.title} in {narrow}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
@@ -12,7 +13,9 @@ from workbench.errors import UserError
 from workbench.interfaces.ui.screens.memory_page import AS_OPENED, clicked_in, graphs_of
 from workbench.interfaces.ui.screens.run_page import worker_devices
 from workbench.interfaces.ui.state.graph_views import shown_graph
+from workbench.interfaces.ui.state.lru import Recent
 from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.record_runs import measure_here
 from workbench.interfaces.ui.state.session import Opened, worker
 from workbench.interfaces.ui.state.shown_view import seen_in
@@ -29,6 +32,17 @@ from workbench.presentation.charts.streams import streams_chart
 from workbench.run.measurement.stream_times import STREAM_ROUNDS, RanOnStreams, ran_on_streams, stream_variants
 
 _GRAPH = 520  # pixels of height
+_MAX_ANALYSES = 6
+
+
+@dataclass
+class StreamsOfModel(ModelState):
+    """Analyses of graphs, and their measurements by the graph's name on screen."""
+
+    outlives_inputs = True
+
+    analyses: Recent[StreamsAnalysis] = field(default_factory=lambda: Recent(_MAX_ANALYSES))
+    ran: dict[str, tuple[Graph, RanOnStreams | None]] = field(default_factory=dict)
 
 
 def streams_page() -> None:
@@ -39,15 +53,15 @@ def streams_page() -> None:
     graphs = graphs_of(opened)
     graph_name = AS_OPENED
     if len(graphs) > 1:
-        graph_name = st.selectbox("Graph", list(graphs), len(graphs) - 1, key=f"lanes_of_{opened.number}")
+        graph_name = st.selectbox("Graph", list(graphs), len(graphs) - 1, key=f"streams_of_{opened.number}")
     graph = graphs[graph_name]
     ran = _measured(opened, graph_name, graph)
-    key = f"lanes_graph_{opened.number}_{graph_name}"
+    key = f"streams_graph_{opened.number}_{graph_name}"
     if ran is None and not _takes_model():
         _graph(opened, graph_name, graph, key)
         return
-    analysis: StreamsAnalysis = opened.plans.get(
-        ("lanes", id(graph), id(ran)), lambda: analyze_streams(graph, None if ran is None else ran.times_us)
+    analysis = opened.state(StreamsOfModel).analyses.get(
+        (id(graph), id(ran)), lambda: analyze_streams(graph, None if ran is None else ran.times_us)
     )
     picture_column, graph_column = st.columns(2, gap="medium")
     with picture_column:
@@ -67,7 +81,7 @@ def _takes_model() -> bool:
 
 def _measured(opened: Opened, graph_name: str, graph: Graph) -> RanOnStreams | None:
     """Draw the button that measures the graph on streams; returns the last measurement, or None."""
-    key = f"lanes_measured_{opened.number}_{graph_name}"
+    key = f"streams_measured_{opened.number}_{graph_name}"
     devices, press = st.columns([6, 1], vertical_alignment="center")
     names = [device["device"] for device in worker_devices()]
     if len(names) > 1:
@@ -80,14 +94,14 @@ def _measured(opened: Opened, graph_name: str, graph: Graph) -> RanOnStreams | N
 
         def work(report: Report) -> None:
             measurement = measure_here(opened, stream_variants(graph), device, report, finish, repeat=STREAM_ROUNDS)
-            opened.on_streams[graph_name] = graph, ran_on_streams(measurement)
+            opened.state(StreamsOfModel).ran[graph_name] = graph, ran_on_streams(measurement)
 
-        opened.jobs.start("lanes", Job(work, worker(), device, f"Measuring streams of {opened.title}", finish=finish))
+        opened.jobs.start("streams", Job(work, worker(), device, f"Measuring streams of {opened.title}", finish=finish))
     try:
-        result_if_any(opened.jobs, "lanes", "The measurement was cancelled; the shown numbers stay.")
+        result_if_any(opened.jobs, "streams", "The measurement was cancelled; the shown numbers stay.")
     except UserError as error:
         show_error(error)
-    measured, ran = opened.on_streams.get(graph_name, (None, None))
+    measured, ran = opened.state(StreamsOfModel).ran.get(graph_name, (None, None))
     return ran if measured is graph else None
 
 
@@ -100,7 +114,7 @@ def _schedule(opened: Opened, analysis: StreamsAnalysis, ran: RanOnStreams | Non
     seen = seen_in(key).id
     st.plotly_chart(
         streams_chart(analysis, seen),
-        key=f"lanes_chart_{opened.number}",
+        key=f"streams_chart_{opened.number}",
         on_select="rerun",
         selection_mode="points",
     )
@@ -108,8 +122,8 @@ def _schedule(opened: Opened, analysis: StreamsAnalysis, ran: RanOnStreams | Non
     rows = _rows(analysis)
     text, as_csv, as_json = above_table([6, 2, 2])
     text.caption("Operators in the order of their launch")
-    download_button(as_csv, "CSV", shown_csv(rows), "lanes.csv", "lanes_csv")
-    download_button(as_json, "JSON", json.dumps(analysis.to_json(), indent=1), "lanes.json", "lanes_json")
+    download_button(as_csv, "CSV", shown_csv(rows), "streams.csv", "streams_csv")
+    download_button(as_json, "JSON", json.dumps(analysis.to_json(), indent=1), "streams.json", "streams_json")
     show_table(rows, {"start (us)": 2, "end (us)": 2})
 
 
@@ -131,7 +145,7 @@ def _rows(analysis: StreamsAnalysis) -> list[dict[str, Any]]:
 def _graph(opened: Opened, graph_name: str, graph: Graph, key: str) -> None:
     """Draw the graph; a click on a bar shows its operator, a click on an operator frames its bar."""
     shown = shown_graph(opened, graph_name, graph, opened.profile)
-    clicked = clicked_in(f"lanes_chart_{opened.number}")
+    clicked = clicked_in(f"streams_chart_{opened.number}")
     if clicked and st.session_state.get(f"{key}_revealed") != clicked:
         st.session_state[f"{key}_revealed"] = clicked
         shown.reveal({"id": clicked})

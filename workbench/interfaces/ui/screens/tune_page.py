@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from threading import Event
 from typing import Any
@@ -20,6 +21,7 @@ from workbench.interfaces.ui.screens.run_page import devices_here
 from workbench.interfaces.ui.state.address import LinkedPipeline
 from workbench.interfaces.ui.state.commands import recipe_command_of
 from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.record_files import record_file
 from workbench.interfaces.ui.state.session import Opened, stop_checking, worker
 from workbench.interfaces.ui.state.work import Job, Report, forget_cancel
@@ -36,6 +38,15 @@ _JOB, _RECORDS, _RECIPE = "tune", "tunings", "recipe.toml"
 _FIRST = ("candidate", "result", "measured in", "median (ms)", "min (ms)", "ratio", "peak memory (MB)")
 
 
+@dataclass
+class Tuning(ModelState):
+    """The recipe that the last tuning found."""
+
+    outlives_inputs = True
+
+    recipe: Recipe | None = None
+
+
 def tune_page(optimize: Any) -> None:
     """Draw the page. optimize: the page Optimize, which can show the best pipeline rewrite by rewrite."""
     opened = optimized_here()
@@ -46,18 +57,19 @@ def tune_page(optimize: Any) -> None:
     if devices is None:
         return
     _form(opened, [device["device"] for device in devices])
+    tuning = opened.state(Tuning)
     try:
         sentence = "The tuning was cancelled; Tune continues from its measurements."
-        opened.tuned = result_if_any(opened.jobs, _JOB, sentence) or opened.tuned
+        tuning.recipe = result_if_any(opened.jobs, _JOB, sentence) or tuning.recipe
     except UserError as error:
         show_error(error)
-    if opened.tuned is None:
+    if tuning.recipe is None:
         st.caption(
             "Nothing is tuned yet. 10 to 110 candidates are made and compared with your model; those with equal graphs "
             "are measured once. Candidates are measured interleaved, and after each round the slower half is dropped."
         )
         return
-    _results(opened, opened.tuned, optimize)
+    _results(opened, tuning.recipe, optimize)
 
 
 def _form(opened: Opened, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Redirects: the title of a page is an address of it, too, and so is the name of the command that does the same."""
+"""Redirects: a page has further addresses: its title, the command that does the same, and former names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _NAMES: Mapping[str, tuple[str, ...]] = {  # by the address of the page
     "optimize": ("passes", "explain", "groups", "report"),
     "workshop": ("new-pass", "test-pass"),
     "run": ("measure", "bench"),
-    "rivals": ("compare-tools", "reduce"),
+    "compare-tools": ("rivals", "reduce"),
     "export": ("package", "check"),
     "compare": ("verify",),
-    "lanes": ("streams",),
+    "streams": ("lanes",),
     "lessons": ("learn", "lesson"),
 }
 _ADDRESS_OF = {name: address for address, names in _NAMES.items() for name in names}

@@ -2,7 +2,7 @@
 
 model, dims, input_layout, target, passes, option, mode, grow, keep: arguments of `workbench optimize`; the pages write
 them. An upload is "upload:KEY/NAME", see `uploads.py`.
-leave_out: rewrites that the user left out, "step:rule@node#number", or "step:" for all of a pass.
+exclude: rewrites that the user left out, "step:rule@node#number", or "step:" for all of a pass.
 preset: the preset from which the list of passes started, and to which it is reset.
 verify: which steps are compared with the original; absent: each step.
 left, right: the two pipelines on Lockstep.
@@ -27,12 +27,12 @@ from workbench.pipeline.pipeline import Pipeline
 from workbench.pipeline.registry.pass_choice import DEFAULT_PRESET
 from workbench.pipeline.registry.reading import shortest_text
 from workbench.planning.layout.declared import parse_layouts
-from workbench.rewrite import DEFAULT_MODE, LeftOut
+from workbench.rewrite import DEFAULT_MODE, Excluded
 from workbench.rewrite.core.identity import read_rewrite_id
 from workbench.rewrite.core.limits import GROW
 
 _MODEL, _DIMS, _TARGET, _PASSES, _OPTION, _MODE = "model", "dims", "target", "passes", "option", "mode"
-_PRESET, _INPUT_LAYOUT, _LEAVE_OUT, _VERIFY = "preset", "input_layout", "leave_out", "verify"
+_PRESET, _INPUT_LAYOUT, _EXCLUDED, _VERIFY = "preset", "input_layout", "leave_out", "verify"
 _GROW, _KEEP = "grow", "keep"
 _STEP, _REWRITE, _NODE, _OTHER = "step", "rewrite", "node", "other"
 _LEFT, _RIGHT = "left", "right"
@@ -140,11 +140,11 @@ def pipeline_in_address() -> LinkedPipeline | None:
     return LinkedPipeline(text, options, target, mode, preset, float(grow) if _FACTOR.fullmatch(grow) else GROW, keep)
 
 
-def left_out_in_address() -> tuple[LeftOut, ...]:
+def excluded_in_address() -> tuple[Excluded, ...]:
     """The rewrites that the link leaves out."""
-    entries = (entry.partition(":") for entry in st.query_params.get_all(_LEAVE_OUT))
+    entries = (entry.partition(":") for entry in st.query_params.get_all(_EXCLUDED))
     ids = ((step, text, read_rewrite_id(text, step)) for step, _, text in entries)
-    return tuple(LeftOut(step, identity) for step, text, identity in ids if identity is not None or not text)
+    return tuple(Excluded(step, identity) for step, text, identity in ids if identity is not None or not text)
 
 
 def address_of(shows: Shows) -> dict[str, str]:
@@ -242,9 +242,9 @@ def write_verification(how: str, default: str) -> None:
     _write(_VERIFY, "" if how == default else how)
 
 
-def write_left_out(left_out: Sequence[LeftOut]) -> None:
+def write_excluded(excluded: Sequence[Excluded]) -> None:
     """Write the left-out rewrites to the URL."""
-    _write_all(_LEAVE_OUT, [f"{out.step}:{out.rewrite or ''}" for out in left_out])
+    _write_all(_EXCLUDED, [f"{out.step}:{out.rewrite or ''}" for out in excluded])
 
 
 def write_seen(moment: Moment | None, node: str) -> None:

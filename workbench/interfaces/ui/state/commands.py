@@ -29,7 +29,7 @@ def command_of(
     arguments += [] if spec.grow == GROW else ["--grow", f"{spec.grow:g}"]
     arguments += [word for name in spec.keep for word in ("--keep", name)]
     arguments += _model_arguments(opened)
-    if spec.left_out and verified:
+    if spec.excluded and verified:
         arguments += ["--on-failure", "skip"]
     if not verified:
         arguments.append("--no-verify")

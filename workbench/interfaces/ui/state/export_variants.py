@@ -59,7 +59,7 @@ def export_variants(spec: Spec) -> dict[str, ExportVariant]:
     if not _has(LayoutStrategy, spec.pipeline):
         pipeline = choose(spec.pipeline, layout="optimal")
         profile = spec.profile if spec.profile.layout == "NHWC" else load_profile(_CHANNELS_LAST_TARGET)
-        laid_out = replace(spec, pipeline=pipeline, profile=profile, left_out=())
+        laid_out = replace(spec, pipeline=pipeline, profile=profile, excluded=())
         variants["ONNX, channels last"] = _variant("opt.nhwc", laid_out)
     if not _has(PrecisionStrategy, spec.pipeline):
         pipeline = choose(spec.pipeline, precision="optimal", options=GOALS[FLOAT16_GOAL].options)

@@ -13,6 +13,7 @@ from workbench.evidence.verification.verifier import Verifier
 from workbench.formats.io import load_model
 from workbench.interfaces.api import export
 from workbench.interfaces.ui.state.model_inputs import saved_inputs, use_tensors
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.session import Opened, PartOf, current, open_model, worker
 from workbench.interfaces.ui.state.work import Report
 from workbench.ir import Graph
@@ -54,6 +55,16 @@ class PutBack:
     @property
     def model(self) -> Path:
         return Path(self.folder.name) / _WHOLE
+
+
+@dataclass
+class ExtractedParts(ModelState):
+    """The part that was cut out last; the whole with the open part, where the open model is one."""
+
+    outlives_inputs = True
+
+    cut: Extracted | None = None
+    put_back: PutBack | None = None
 
 
 def bounds_of(graph: Graph, root: Group, id_: str) -> tuple[list[str], list[str]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Event
 
 from workbench.interfaces.ui.server.origin_guard import listens_beyond_this_machine
 from workbench.interfaces.ui.state.commands import command_of
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.record_runs import keep_measured, measure_here
 from workbench.interfaces.ui.state.session import MeasuredHere, Opened, OtherModel, worker
 from workbench.interfaces.ui.state.work import Job, Report, was_cancelled
@@ -17,6 +18,7 @@ from workbench.ir import Graph
 from workbench.planning.layout.profile import machine_target
 from workbench.presentation.explanations.gain import AFTER, BEFORE, Gain, gain_of
 from workbench.rewrite import History
+from workbench.rewrite.core.history import StepVerdict
 from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
 from workbench.run.measurement.variants import Variant
 
@@ -27,15 +29,25 @@ _MAX_FLOPS = 20e9  # the most FLOPs of one run, which takes some seconds on one 
 _SECONDS = 6.0  # after so many seconds of a measurement no further run begins
 
 
+@dataclass
+class GainCache(ModelState):
+    """The last gain and what it follows from."""
+
+    history: History | None = None
+    verdict: StepVerdict | None = None
+    measured: MeasuredHere | None = None
+    gain: Gain | None = None
+
+
 def gain_here(opened: Opened, history: History) -> Gain:
     """The gain as far as it is known: latency and memory only once they are measured."""
     verdict, measured = history[-1].verdict, opened.measured
-    cached = opened.gain
-    if cached is not None and cached[0] is history and cached[1] is verdict and cached[2] is measured:
-        return cached[3]
-    gain = gain_of(history, measured_gain(opened))
-    opened.gain = history, verdict, measured, gain
-    return gain
+    cached = opened.state(GainCache)
+    is_same = cached.history is history and cached.verdict is verdict and cached.measured is measured
+    if cached.gain is None or not is_same:
+        cached.history, cached.verdict, cached.measured = history, verdict, measured
+        cached.gain = gain_of(history, measured_gain(opened))
+    return cached.gain
 
 
 def measured_gain(opened: Opened) -> Measurement | None:

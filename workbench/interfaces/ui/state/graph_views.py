@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import streamlit as st
 from workbench.errors import counted
 from workbench.interfaces.ui.state.kernels import kernel_sections
 from workbench.interfaces.ui.state.lru import Recent
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.session import MeasuredHere, Opened, Spec
 from workbench.interfaces.ui.state.shown_view import AskProviders, Seen, Shown
 from workbench.interfaces.ui.state.snapshots import Snapshot, graphs_of_steps, moment_of, moment_of_whole
@@ -30,6 +31,7 @@ from workbench.run.measurement.measurement_result import MeasuredVariant
 from workbench.run.placement import onnxruntime_placement
 
 _MOMENTS = 3  # cached moments of a history on Lockstep
+_MAX_VIEWS = 4
 
 
 def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
@@ -131,6 +133,17 @@ def shown_whole(opened: Opened, history: History, spec: Spec) -> Shown:
     return shown
 
 
+@dataclass
+class GraphViews(ModelState):
+    """The most recent views."""
+
+    recent: Recent[Shown] = field(default_factory=lambda: Recent(_MAX_VIEWS))
+
+    def reload(self) -> None:
+        for shown in self.recent:
+            shown.forget_requests()
+
+
 def cached_view(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Shown:
     """The view of that key, made by `make` unless it is among the most recent ones, which are cached."""
 
@@ -138,8 +151,7 @@ def cached_view(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown])
         with st.spinner("Placing the graph"):
             return make()
 
-    result: Shown = opened.views.get(key, make_with_spinner)
-    return result
+    return opened.state(GraphViews).recent.get(key, make_with_spinner)
 
 
 def effective_profile(history: History, target: Profile) -> Profile:
@@ -150,7 +162,7 @@ def effective_profile(history: History, target: Profile) -> Profile:
 
 def passes_of(spec: Spec) -> list[Pass]:
     """The passes of the pipeline that ran; the inspector asks them why they did not match a node."""
-    return [planned.pass_ for planned in pipeline.without(spec.pipeline, spec.left_out)]
+    return [planned.pass_ for planned in pipeline.without(spec.pipeline, spec.excluded)]
 
 
 def _placer(opened: Opened, first: Graph, last: Graph) -> AskProviders:

@@ -6,14 +6,17 @@ A new list of passes reuses the leading steps that it shares with the previous l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
 from workbench.backends.profiling.progress import ProgressCallback
 from workbench.interfaces.ui.state.checking import AT_ONCE_S, Checking, is_compared
 from workbench.interfaces.ui.state.gains import is_measured_now
+from workbench.interfaces.ui.state.lru import Recent
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.session import Opened, OtherModel, Spec, stop_checking
+from workbench.interfaces.ui.state.snapshots import Snapshots
 from workbench.interfaces.ui.state.work import Report, Stopped
 from workbench.pipeline import running as pipeline
 from workbench.pipeline.pipeline import Pipeline
@@ -21,9 +24,11 @@ from workbench.pipeline.registry.contexts import pass_context
 from workbench.pipeline.registry.pass_choice import FIX
 from workbench.pipeline.run_limits import limits_of
 from workbench.planning.layout.profile import Profile
-from workbench.rewrite import History, LeftOut, Pass, PassContext
+from workbench.rewrite import Excluded, History, Pass, PassContext
 from workbench.rewrite.core.limits import RuleLimits
 from workbench.run.worker.process import CancelledError
+
+_MAX_SIDE_HISTORIES = 4
 
 
 def history_of(opened: Opened, spec: Spec, report: Report) -> History:
@@ -35,9 +40,9 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
     if opened.history is not None and opened.spec == spec:
         return opened.history
     stop_checking(opened)
-    planned = pipeline.without(spec.pipeline, spec.left_out)
+    planned = pipeline.without(spec.pipeline, spec.excluded)
     history = _shared_history(opened, spec)
-    history.left_out = list(spec.left_out)
+    history.excluded = list(spec.excluded)
     history.limits = limits_of(opened.graph, grow=spec.grow, keep=spec.keep, mode=spec.mode)
     try:
         for index in range(len(history) - 1, len(planned)):
@@ -46,9 +51,9 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
                 lambda at: report(f"{at.text}. {at.about}", at.share), index, len(planned), pass_
             )
             on_progress = _with_share(report, index / len(planned))
-            leave_out = pipeline.left_out_of(planned[index], spec.left_out)
+            exclude = pipeline.excluded_of(planned[index], spec.excluded)
             context = _context(opened, spec, history.limits, on_progress)
-            pipeline.extend(history, pass_, context, on_rewrite, leave_out=leave_out, label=label)
+            pipeline.extend(history, pass_, context, on_rewrite, exclude=exclude, label=label)
     except (Stopped, CancelledError):
         done = len(history) - 1
         history = replace(history, graph=history.at(done))  # without the changes of the cancelled pass
@@ -56,6 +61,13 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
         raise
     _set_history(opened, history, spec)
     return history
+
+
+@dataclass
+class SideHistories(ModelState):
+    """The most recent histories of further pipelines."""
+
+    recent: Recent[History] = field(default_factory=lambda: Recent(_MAX_SIDE_HISTORIES))
 
 
 def history_beside(opened: Opened, spec: Spec, title: str, report: Report, other: OtherModel | None = None) -> History:
@@ -66,7 +78,7 @@ def history_beside(opened: Opened, spec: Spec, title: str, report: Report, other
     if other is None and spec == opened.spec and opened.history is not None:
         return opened.history
     key = spec, None if other is None else other.number
-    return opened.side_histories.get(key, lambda: _run_beside(opened, spec, title, report, other))
+    return opened.state(SideHistories).recent.get(key, lambda: _run_beside(opened, spec, title, report, other))
 
 
 def _run_beside(opened: Opened, spec: Spec, title: str, report: Report, other: OtherModel | None) -> History:
@@ -74,7 +86,7 @@ def _run_beside(opened: Opened, spec: Spec, title: str, report: Report, other: O
     limits = limits_of(graph, grow=spec.grow, keep=spec.keep, mode=spec.mode)
     context = _context(opened, spec, limits, lambda text, _: report(text, None), has_its_inputs=other is None)
     on_progress = lambda at: report(f"{title}: {at.text}. {at.about}", at.share)  # noqa: E731
-    return pipeline.run_pipeline(graph, spec.pipeline, context, on_progress=on_progress, left_out=spec.left_out)
+    return pipeline.run_pipeline(graph, spec.pipeline, context, on_progress=on_progress, excluded=spec.excluded)
 
 
 def _context(
@@ -108,7 +120,7 @@ def checking_of(opened: Opened, history: History, shown: int, how: str) -> Check
 
 def _set_history(opened: Opened, history: History, spec: Spec) -> None:
     opened.history, opened.spec = history, spec
-    opened.moments.clear()
+    opened.forget_state(Snapshots)
 
 
 def _with_share(report: Report, share: float) -> Callable[[str, float], None]:
@@ -119,18 +131,18 @@ def _with_share(report: Report, share: float) -> Callable[[str, float], None]:
 def _first_steps(spec: Spec, done: int) -> Pipeline:
     """The pipeline up to the step `done`, with the passes before it that are left out as a whole."""
     labels = [planned.label for planned in spec.pipeline.planned]
-    ran = [planned.label for planned in pipeline.without(spec.pipeline, spec.left_out)]
+    ran = [planned.label for planned in pipeline.without(spec.pipeline, spec.excluded)]
     return spec.pipeline.first(labels.index(ran[done - 1]) + 1 if done else 0)
 
 
 def _passes_that_run(spec: Spec) -> list[Pass]:
     """The passes that have a step: all except those that are left out as a whole."""
-    return [planned.pass_ for planned in pipeline.without(spec.pipeline, spec.left_out)]
+    return [planned.pass_ for planned in pipeline.without(spec.pipeline, spec.excluded)]
 
 
-def _settings(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...], float, tuple[str, ...]]:
+def _settings(spec: Spec) -> tuple[Profile, str, tuple[Excluded, ...], float, tuple[str, ...]]:
     """The settings that affect every step."""
-    return spec.profile, spec.mode, spec.left_out, spec.grow, spec.keep
+    return spec.profile, spec.mode, spec.excluded, spec.grow, spec.keep
 
 
 def _shared_history(opened: Opened, spec: Spec) -> History:

@@ -32,7 +32,7 @@ def use_tensors(opened: Opened, tensors: Tensors | None, name: str, seed: int = 
     stop_work(opened)
     opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.user_dim_names)
     opened.inputs, opened.seed = name, seed
-    _drop_results(opened)
+    opened.drop_results()
 
 
 def saved_inputs(opened: Opened, folder: Path) -> tuple[str | None, dict[str, int]]:
@@ -51,16 +51,4 @@ def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
     """Declare the layouts of inputs on the open model. Raises UserError, with nothing changed, if one is invalid."""
     declare(opened.graph, layouts)
     stop_work(opened)
-    opened.__dict__.pop("summary", None)  # it contains layouts
-    opened.views.clear()
-    opened.sides.clear()
-    _drop_results(opened)
-
-
-def _drop_results(opened: Opened) -> None:
-    opened.history = opened.spec = None
-    opened.side_histories.clear()  # their verdicts are of other inputs
-    opened.exports = None
-    opened.records.clear()
-    opened.compared_layouts = {}
-    opened.moments.clear()
+    opened.drop_results()

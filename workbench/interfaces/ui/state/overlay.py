@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.presentation.view.own_numbers import OwnNumbers
+from workbench.presentation.view.node_numbers import UserNumbers
 
 
 @dataclass
@@ -15,6 +15,6 @@ class Overlay:
     number: the number of the last file, 0 without one; the browser handles each number once.
     """
 
-    own: OwnNumbers | None = None
+    own: UserNumbers | None = None
     fault: str = ""
     number: int = 0

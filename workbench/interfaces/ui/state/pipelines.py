@@ -59,7 +59,7 @@ def keep_pipeline(spec: Spec) -> str:
 def spec_of(opened: Opened, key: str, profile: Profile) -> Spec:
     """The pipeline of that key for a target profile. Raises UserError for an unknown pass or option."""
     base = opened.spec or Spec(preset("normalize").with_layout(None), profile)
-    base = replace(base, profile=profile, left_out=())
+    base = replace(base, profile=profile, excluded=())
     kind, _, name = key.partition(":")
     if key == OPTIMIZE:
         return base

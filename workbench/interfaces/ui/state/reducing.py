@@ -11,7 +11,7 @@ from threading import Event
 from workbench.evidence.reduction.recorded import recorded_whole
 from workbench.evidence.reduction.reduce import Reduction, ReductionProgress, begin_reduction
 from workbench.formats.io import load_model
-from workbench.interfaces.study.compare_tools.comparing import Rival
+from workbench.interfaces.study.compare_tools.comparing import ComparedTool
 from workbench.interfaces.study.compare_tools.tool_fault import ToolFault
 from workbench.interfaces.ui.state.model_inputs import saved_inputs
 from workbench.interfaces.ui.state.session import Opened, worker
@@ -46,7 +46,7 @@ class Reduced:
         return sorted(Path(self.folder.name).iterdir())
 
 
-def reduce_fault(opened: Opened, rival: Rival, finish: Event, report: Report) -> Reduced | None:
+def reduce_fault(opened: Opened, tool: ComparedTool, finish: Event, report: Report) -> Reduced | None:
     """Search the smallest faulty part, on the inputs on which the tools were compared; None if there is none yet.
 
     finish: once set, the search ends with the smallest part so far. Raises UserError.
@@ -58,7 +58,7 @@ def reduce_fault(opened: Opened, rival: Rival, finish: Event, report: Report) ->
         report(f"nodes left: {progress.nodes:,}; candidates checked: {progress.checked:,}; {progress.stage}", None)
 
     report("running the model to record its values", None)
-    fault = ToolFault(rival.name, worker(), _LIMIT_S)
+    fault = ToolFault(tool.name, worker(), _LIMIT_S)
     with tempfile.TemporaryDirectory(prefix="workbench-reduce-") as scratch:
         inputs_file, dims = saved_inputs(opened, Path(scratch))
         source = str(opened.graph.source)
@@ -66,10 +66,10 @@ def reduce_fault(opened: Opened, rival: Rival, finish: Event, report: Report) ->
         reduction = begin_reduction(recorded, fault, worker(), Path(scratch), on_progress)
         with contextlib.suppress(_EnoughError):
             reduction.run()
-        return _written(reduction, fault, rival)
+        return _written(reduction, fault, tool)
 
 
-def _written(reduction: Reduction, fault: ToolFault, rival: Rival) -> Reduced | None:
+def _written(reduction: Reduction, fault: ToolFault, tool: ComparedTool) -> Reduced | None:
     best = reduction.best
     if best is None:
         return None
@@ -78,7 +78,7 @@ def _written(reduction: Reduction, fault: ToolFault, rival: Rival) -> Reduced | 
     best.save(model, inputs)
     fault.exit_code(model, inputs)  # sets `fault_text` for this part instead of the last candidate
     (Path(folder.name) / _ABOUT).write_text(
-        f"{rival.name} {rival.version}\n\n{fault.fault_text}\n\nTo see it again:\n\n    {fault.text(_MODEL, _INPUTS)}\n"
+        f"{tool.name} {tool.version}\n\n{fault.fault_text}\n\nTo see it again:\n\n    {fault.text(_MODEL, _INPUTS)}\n"
     )
     text = graph_text(load_model(str(model)))
     return Reduced(folder, fault.fault_text, text, reduction.nodes_before, best.nodes, reduction.checked)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -17,14 +17,11 @@ from workbench.evidence.verification.fitting_dims import fitted
 from workbench.evidence.verification.verifier import Verifier
 from workbench.formats.io import load_model
 from workbench.formats.io.samples import Shows, samples
-from workbench.interfaces.study.compare_tools.comparing import RivalResult
-from workbench.interfaces.study.sweep.blocks import Block
-from workbench.interfaces.study.tuning.recipe import Recipe
 from workbench.interfaces.ui.state.address import (
     LinkKey,
     address_of_file,
+    excluded_in_address,
     file_of_address,
-    left_out_in_address,
     model_in_address,
     model_key_in_address,
     pipeline_in_address,
@@ -32,7 +29,7 @@ from workbench.interfaces.ui.state.address import (
 )
 from workbench.interfaces.ui.state.checking import Checking
 from workbench.interfaces.ui.state.folders import check_may_open
-from workbench.interfaces.ui.state.lru import Recent
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.overlay import Overlay
 from workbench.interfaces.ui.state.session_restore import remember, restored
 from workbench.interfaces.ui.state.uploads import Upload, keep_upload, kept_upload, path_from_here, save_upload
@@ -42,11 +39,9 @@ from workbench.pipeline.pipeline import Pipeline
 from workbench.planning.layout.declared import declared_layouts
 from workbench.planning.layout.infer import declare
 from workbench.planning.layout.profile import Profile, load_profile, machine_target
-from workbench.presentation.explanations.gain import Gain
-from workbench.presentation.explanations.layout_comparison import LaidOut
 from workbench.presentation.explanations.summary import Summary, summarize
 from workbench.presentation.view.matching import Correspondence, match_graphs, renamed
-from workbench.rewrite import DEFAULT_MODE, History, LeftOut
+from workbench.rewrite import DEFAULT_MODE, Excluded, History
 from workbench.rewrite.core.limits import GROW
 from workbench.run.compare import Verdict
 from workbench.run.inputs import bound_dims, bound_sizes
@@ -55,11 +50,8 @@ from workbench.run.worker.client import Worker
 
 _KEY = "opened"
 _REFUSAL = "link_refused"
-_MAX_MOMENTS = 6  # cached moments of a history
-_MAX_VIEWS = 4  # cached views
-_MAX_PLANS = 24  # cached memory plans
-_MAX_SIDES = 2  # cached pairs of pipelines on Lockstep
 _NUMBERS = itertools.count()
+_S = TypeVar("_S", bound=ModelState)
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ class Spec:
     pipeline: Pipeline
     profile: Profile
     mode: str = DEFAULT_MODE
-    left_out: tuple[LeftOut, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
     grow: float = GROW
     keep: tuple[str, ...] = ()
 
@@ -88,15 +80,6 @@ class MeasuredHere:
     spec: Spec | None
     measurement: Measurement
     graphs: Mapping[str, Graph]
-
-
-@dataclass
-class ComparedLayouts:
-    """The results of all layout strategies for one profile, and their measurements by device."""
-
-    profile: Profile
-    results: dict[str, LaidOut]
-    measured: dict[str, Measurement] = field(default_factory=dict)
 
 
 @dataclass
@@ -157,18 +140,13 @@ class Opened:
     folder, upload_key: of an upload; a part of another model has a folder and no key.
     inputs:  name of the user's .npz file, "" if inputs are generated from `seed`.
     records: by pipeline, its newest measurement; None for the model alone. Every page reads and writes these.
-    compared_layouts: by the name of the target profile, see `workbench.interfaces.ui.state.strategies`.
-    moments: the graphs before and after a step or a part of its rewrites, see `snapshots.py`.
-    views:   see `workbench.interfaces.ui.state.graph_views`.
-    plans:   the plans of memory, see `workbench.interfaces.ui.screens.memory_page`.
-    sides:   see `workbench.interfaces.ui.screens.lockstep_page`.
-    side_histories: of further pipelines, see `histories.py`.
     opened_with: the pipeline with which a sample or a lesson opened it.
     user_dim_names: symbolic dims that the user bound.
     toggled: groups of the graph that the user opened (True) or closed.
-    checking: the comparison of the history's steps. left_out: rewrites that are left out. keeps_failing: whether the
+    checking: the comparison of the history's steps. excluded: rewrites that are left out. keeps_failing: whether the
              user put one back, so that none is left out without being asked.
     overlay: the user's numbers for nodes.
+    states:  what pages and caches keep of it, by class; `state` gives them.
     """
 
     title: str
@@ -178,39 +156,37 @@ class Opened:
     history: History | None = None
     spec: Spec | None = None
     checking: Checking | None = None
-    left_out: tuple[LeftOut, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
     keeps_failing: bool = False
-    gain: tuple[History, Any, MeasuredHere | None, Gain] | None = None  # see `workbench.interfaces.ui.state.gains`
     records: dict[Spec | None, MeasuredHere] = field(default_factory=dict)
-    matrix: list[Block] = field(default_factory=list)
-    compared_layouts: dict[str, ComparedLayouts] = field(default_factory=dict)
-    stopped_layouts: dict[str, ComparedLayouts] = field(default_factory=dict)  # by target, of stopped comparisons
-    rivals: dict[str, RivalResult] = field(default_factory=dict)  # by the tool's name
-    rivals_folder: tempfile.TemporaryDirectory[str] | None = None  # the files that tools wrote
-    reduced: dict[str, Any] = field(default_factory=dict)  # see `reducing.py`, by the tool's name
-    tuned: Recipe | None = None
-    exports: Any = None  # see `export_variants.py`, of the last pipeline of which all files were built
     part_of: PartOf | None = None
-    extracted: Any = None  # see `workbench.interfaces.ui.state.extracting`, the part that was cut out
-    put_back: Any = None  # and the whole with the open part
     folder: tempfile.TemporaryDirectory[str] | None = None
     upload_key: str = ""
     user_dim_names: tuple[str, ...] = ()
     inputs: str = ""
     seed: int = 0
     number: int = field(default_factory=lambda: next(_NUMBERS))
-    moments: Recent[Any] = field(default_factory=lambda: Recent(_MAX_MOMENTS))
-    views: Recent[Any] = field(default_factory=lambda: Recent(_MAX_VIEWS))
-    plans: Recent[Any] = field(default_factory=lambda: Recent(_MAX_PLANS))
     jobs: Jobs = field(default_factory=Jobs)
-    on_streams: dict[str, tuple[Graph, Any]] = field(default_factory=dict)  # by the graph's name, see `streams_page`
-    effects: dict[tuple[str, str], tuple[Graph, Any, Any]] = field(default_factory=dict)  # see `precision_page`
-    sides: Recent[Any] = field(default_factory=lambda: Recent(_MAX_SIDES))
-    side_histories: Recent[History] = field(default_factory=lambda: Recent(2 * _MAX_SIDES))
     toggled: dict[str, bool] = field(default_factory=dict)
     other: OtherModel | None = None
     overlay: Overlay = field(default_factory=Overlay)
     opened_with: Shows | None = None
+    states: dict[type[ModelState], Any] = field(default_factory=dict)
+
+    def state(self, kind: type[_S]) -> _S:
+        """What a page or a cache keeps of this model, made when first asked for."""
+        result: _S = self.states.setdefault(kind, kind())
+        return result
+
+    def forget_state(self, kind: type[ModelState]) -> None:
+        self.states.pop(kind, None)
+
+    def drop_results(self) -> None:
+        """Forget what is not true of other inputs or declared layouts."""
+        self.history = self.spec = None
+        self.records.clear()
+        self.__dict__.pop("summary", None)  # it contains layouts
+        self.states = {kind: state for kind, state in self.states.items() if kind.outlives_inputs}
 
     @property
     def measured(self) -> MeasuredHere | None:
@@ -318,9 +294,9 @@ def _restore() -> bool:
     if opened is None:
         return False
     if pipeline_in_address() is not None:
-        opened.left_out = left_out_in_address()
-    for shown in opened.views:
-        shown.forget_requests()
+        opened.excluded = excluded_in_address()
+    for state in opened.states.values():
+        state.reload()
     st.session_state[_KEY] = opened
     _remember(opened)
     return True
@@ -344,7 +320,7 @@ def _open_link() -> str | None:
             else:
                 sample = sample_at(linked.path)
                 open_model(linked.path, linked.title, linked.dims, opened_with=None if sample is None else sample.shows)
-            st.session_state[_KEY].left_out = left_out_in_address()
+            st.session_state[_KEY].excluded = excluded_in_address()
             declare(st.session_state[_KEY].graph, linked.layouts)
     except UserError as error:
         return str(error)

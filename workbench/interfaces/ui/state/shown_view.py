@@ -15,7 +15,7 @@ from workbench.interfaces.ui.state.overlay import Overlay
 from workbench.presentation.view.boxes import Boxes
 from workbench.presentation.view.finding import SearchHits, Span, find
 from workbench.presentation.view.marking import hit_marks, overlay_data
-from workbench.presentation.view.own_numbers import NodeNumbers, NumbersError, read_numbers
+from workbench.presentation.view.node_numbers import NodeNumbers, NumbersError, read_numbers
 from workbench.presentation.view.query import QueryError
 from workbench.presentation.view.scene import CostsOfSides, View, packed, steps_of, with_providers
 from workbench.presentation.view.timeline import update_verdicts

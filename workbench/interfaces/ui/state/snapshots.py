@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from workbench.interfaces.ui.state.session import ComparedLayouts, Opened, OtherModel
+from workbench.interfaces.ui.state.lru import Recent
+from workbench.interfaces.ui.state.model_state import ModelState
+from workbench.interfaces.ui.state.session import Opened, OtherModel
+from workbench.interfaces.ui.state.strategies import ComparedLayouts
 from workbench.ir import Graph, graph_text
 from workbench.planning.fusion.opened_groups import OpenedGroups
 from workbench.planning.layout.infer import infer_layouts
@@ -15,6 +18,8 @@ from workbench.presentation.view.diff import Diff, diff
 from workbench.presentation.view.text import TextRow, one_constant_per_line, side_by_side
 from workbench.presentation.view.why_not import graphs_after
 from workbench.rewrite import History
+
+_MAX_SNAPSHOTS = 6
 
 
 @dataclass
@@ -49,43 +54,52 @@ class Snapshot:
         return side_by_side(*self.texts)
 
 
+@dataclass
+class Snapshots(ModelState):
+    """The most recent snapshots; the graphs after each step of a history; digests of differences to other models.
+
+    A new history drops them.
+    """
+
+    snapshots: Recent[Snapshot] = field(default_factory=lambda: Recent(_MAX_SNAPSHOTS))
+    steps: Recent[Sequence[Graph]] = field(default_factory=lambda: Recent(1))
+    digests: Recent[Digest] = field(default_factory=lambda: Recent(1))
+
+
 def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Snapshot:
     """The graphs before `step` and after its first `rewrites` rewrites; the most recent results are cached."""
-    key = (step, rewrites)
-    result: Snapshot = opened.moments.get(key, lambda: Snapshot(history.before(step), history.at(step, rewrites)))
-    return result
+    cache = opened.state(Snapshots).snapshots
+    return cache.get((step, rewrites), lambda: Snapshot(history.before(step), history.at(step, rewrites)))
 
 
 def moment_of_whole(opened: Opened, history: History) -> Snapshot:
     """The original and the result of the history; cached."""
-    result: Snapshot = opened.moments.get(("whole", id(history)), lambda: Snapshot(history.initial, history.graph))
-    return result
+    return _of_graphs(opened, history.initial, history.graph)
 
 
 def graphs_of_steps(opened: Opened, history: History) -> Sequence[Graph]:
     """The graph after each step of the history; cached."""
-    result: Sequence[Graph] = opened.moments.get(("behind", id(history)), lambda: graphs_after(history))
-    return result
+    return opened.state(Snapshots).steps.get(id(history), lambda: graphs_after(history))
 
 
 def moment_of_pair(opened: Opened, compared: ComparedLayouts, first: str, second: str) -> Snapshot:
     """The results of two strategies, one as the graph before and the other as the graph after."""
-    graphs = compared.results[first].history.graph, compared.results[second].history.graph
-    result: Snapshot = opened.moments.get((compared.profile.name, first, second), lambda: Snapshot(*graphs))
-    return result
+    return _of_graphs(opened, compared.results[first].history.graph, compared.results[second].history.graph)
 
 
 def difference_digest(opened: Opened, other: OtherModel) -> Digest:
     """The kinds of difference between the open model and the other one; cached. Raises ToolError if they have other
     inputs or outputs.
     """
-    result: Digest = opened.moments.get(
-        ("difference", other.number), lambda: digest_of_difference(opened.graph, other.graph)
-    )
-    return result
+    cache = opened.state(Snapshots).digests
+    return cache.get(other.number, lambda: digest_of_difference(opened.graph, other.graph))
 
 
 def moment_of_files(opened: Opened, other: OtherModel) -> Snapshot:
     """The open model, and the other one with its nodes renamed to match."""
-    result: Snapshot = opened.moments.get(("files", other.number), lambda: Snapshot(opened.graph, other.renamed_graph))
-    return result
+    return _of_graphs(opened, opened.graph, other.renamed_graph)
+
+
+def _of_graphs(opened: Opened, before: Graph, after: Graph) -> Snapshot:
+    """The snapshot of two graphs; cached. It holds them, so that no other graph has their ids while it is cached."""
+    return opened.state(Snapshots).snapshots.get((id(before), id(after), "graphs"), lambda: Snapshot(before, after))

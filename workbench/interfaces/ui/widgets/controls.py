@@ -15,7 +15,7 @@ from workbench.interfaces.ui.state.address import (
     page_of_run,
     pipeline_in_address,
     verification_in_address,
-    write_left_out,
+    write_excluded,
     write_pipeline,
     write_verification,
 )
@@ -242,14 +242,14 @@ def linked_spec(opened: Opened) -> Spec | None:
     _apply_link()
     known, _ = profiles()
     profile = known[linked.target if linked.target in known else machine_target()]
-    return Spec(_linked_pipeline(linked), profile, _mode_of(linked), opened.left_out, linked.grow, linked.keep)
+    return Spec(_linked_pipeline(linked), profile, _mode_of(linked), opened.excluded, linked.grow, linked.keep)
 
 
 def write_settings(opened: Opened, spec: Spec) -> None:
     """Write the pipeline with its settings to the URL."""
     write_pipeline(spec.pipeline, spec.target, spec.mode, chosen_preset(), spec.grow, spec.keep)
     write_verification(chosen_verification(), EACH)
-    write_left_out(opened.left_out)
+    write_excluded(opened.excluded)
 
 
 def begin_from_link() -> None:

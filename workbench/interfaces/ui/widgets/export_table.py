@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from threading import Event
 from typing import Any
@@ -13,6 +14,7 @@ from workbench.errors import UserError
 from workbench.interfaces.ui.state.export_variants import BuiltVariants, ExportVariant, build_variants
 from workbench.interfaces.ui.state.gains import device_and_backend
 from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.session import Opened, Spec, worker
 from workbench.interfaces.ui.state.work import Job, forget_cancel
 from workbench.interfaces.ui.widgets.numbers import ratio_with_interval, say_failures
@@ -33,6 +35,13 @@ _COLUMNS = {
 }
 
 
+@dataclass
+class ExportFiles(ModelState):
+    """The files of the last pipeline of which all were built."""
+
+    built: BuiltVariants | None = None
+
+
 def export_table(opened: Opened, spec: Spec, variants: Mapping[str, ExportVariant]) -> None:
     """Draw a row for each variant of the pipeline, and the button that builds and measures all of them."""
     text, button = st.columns([8, 2], vertical_alignment="center")
@@ -47,9 +56,9 @@ def export_table(opened: Opened, spec: Spec, variants: Mapping[str, ExportVarian
     except UserError as error:
         show_error(error)
         built = None
-    if built is not None:
-        opened.exports = built
-    known = opened.exports if opened.exports is not None and opened.exports.spec == spec else None
+    files = opened.state(ExportFiles)
+    files.built = built or files.built
+    known = files.built if files.built is not None and files.built.spec == spec else None
     rows = [_row(title, variant, known) for title, variant in variants.items()]
     table(rows, _COLUMNS, first=list(rows[0]) if known is not None else ["file", "opens in"], says_more=False)
     if known is None:

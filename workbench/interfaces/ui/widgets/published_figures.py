@@ -1,4 +1,4 @@
-"""What docs/results.md says about the open model, to hold one's own measurement against."""
+"""What docs/results says about the open model, to hold one's own measurement against."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def published_figures(opened: Opened) -> None:
 
 def _draw(model: str, parts: Sequence[PublishedPart]) -> None:
     st.caption(
-        f"The rows of docs/results.md about models called {markdown_escaped(model)}. Times of other machines differ; "
+        f"The rows of docs/results about models called {markdown_escaped(model)}. Times of other machines differ; "
         "compare within one table."
     )
     for part in parts:
-        st.markdown(f"**{markdown_escaped(part.title)}** `docs/results.md#{part.anchor}`", help="\n\n".join(part.about))
+        st.markdown(f"**{markdown_escaped(part.title)}** `docs/results/{part.name}.json`", help="\n\n".join(part.about))
         for measurement in part.measurements:
             for table in measurement.tables:
                 st.markdown(table.markdown)

@@ -54,8 +54,8 @@ def results(opened: Opened, measured: MeasuredHere, optimize: Any) -> None:
         sentences = " ".join(comparison(*compared) for compared in backends)
         st.caption(f"Backends and precisions compared: {sentences}")
     for label, variant in ran.items():
-        if variant.lanes is not None:
-            st.caption(markdown_escaped(f"{label}: {variant.lanes.sentence}."))
+        if variant.streams is not None:
+            st.caption(markdown_escaped(f"{label}: {variant.streams.sentence}."))
     say_failures(measurement.failures.items())
     for note in measurement.notes:
         st.caption(markdown_escaped(note))

@@ -22,12 +22,12 @@ LINE, ALERT = 26, 98  # heights in pixels: a caption, an alert of three lines
 
 def show_verdicts(opened: Opened, history: History, how: str) -> int:
     """Draw the verdicts; returns their approximate height in pixels. how: one of HOW."""
-    height = _left_out(opened)
+    height = _excluded(opened)
     if how == OFF and history[-1].verdict is None:
         st.caption("Verification is off: the result is not compared with the original.")
         height += LINE
-    if history.failed is not None and _is_left_out_unasked(opened, history):
-        _leave_out(opened, history)
+    if history.failed is not None and _is_excluded_unasked(opened, history):
+        _exclude(opened, history)
         st.rerun()
     if history.failed is not None:
         _failure(opened, history)
@@ -109,14 +109,14 @@ def _failure(opened: Opened, history: History) -> None:
         st.button(
             "Leave it out and continue",
             key="leave_out",
-            on_click=_leave_out,
+            on_click=_exclude,
             args=(opened, history),
             help="Run the passes again without this rewrite.",
             width="stretch",
         )
 
 
-def _is_left_out_unasked(opened: Opened, history: History) -> bool:
+def _is_excluded_unasked(opened: Opened, history: History) -> bool:
     """Whether the rewrite that broke it is left out at once, as the command does for a preset, and the rest kept.
 
     Not in a list of passes that the user made, nor if one is wrong on purpose, nor after the user put one back.
@@ -126,20 +126,20 @@ def _is_left_out_unasked(opened: Opened, history: History) -> bool:
     return not any(pass_.demonstration for pass_ in opened.spec.pipeline.passes)
 
 
-def _leave_out(opened: Opened, history: History) -> None:
+def _exclude(opened: Opened, history: History) -> None:
     if history.culprit is not None:
-        opened.left_out = (*opened.left_out, history.culprit)
+        opened.excluded = (*opened.excluded, history.culprit)
 
 
-def _left_out(opened: Opened) -> int:
-    if not opened.left_out:
+def _excluded(opened: Opened) -> int:
+    if not opened.excluded:
         return 0
     text, button = st.columns([6, 1], vertical_alignment="center")
-    message = "; ".join(str(out) for out in opened.left_out)
+    message = "; ".join(str(out) for out in opened.excluded)
     text.caption(markdown_escaped(message[:1].upper() + message[1:]))
     button.button("Put back", key="put_back", on_click=_put_back, args=(opened,), width="stretch")
     return 2 * LINE
 
 
 def _put_back(opened: Opened) -> None:
-    opened.left_out, opened.keeps_failing = (), True
+    opened.excluded, opened.keeps_failing = (), True

@@ -5,10 +5,13 @@ This is not recorded while passes run: the rules are asked again on the graph af
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import streamlit as st
 
 from workbench.interfaces.ui.state.graph_views import effective_profile, passes_of
 from workbench.interfaces.ui.state.markdown import markdown_escaped
+from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.session import Opened, Spec
 from workbench.interfaces.ui.state.snapshots import graphs_of_steps
 from workbench.interfaces.ui.widgets.parts import pane
@@ -43,14 +46,28 @@ def show_why_not(opened: Opened, history: History, spec: Spec, index: int, heigh
         _rule(passes[index - 1], rule, group, height - upper)
 
 
+@dataclass
+class ConsideredSteps(ModelState):
+    """What the steps of a history considered, by their index."""
+
+    history: History | None = None
+    by_step: dict[int, Considered] = field(default_factory=dict)
+
+    def of(self, history: History) -> dict[int, Considered]:
+        """What is known of that history."""
+        if self.history is not history:
+            self.history, self.by_step = history, {}
+        return self.by_step
+
+
 def _considered(opened: Opened, history: History, spec: Spec, passes: list[Pass], index: int) -> Considered:
     """What the step considered; cached."""
-    by_step: dict[int, Considered] = opened.moments.get(("considered", id(history)), dict)
+    by_step = opened.state(ConsideredSteps).of(history)
     if index not in by_step:
         context = PassContext(effective_profile(history, spec.profile), mode=history.mode, limits=history.limits)
         with st.spinner(f"Asking the rules of {passes[index - 1].title} again"):
             after = graphs_of_steps(opened, history)[index]
-            by_step[index] = considered(history[index], passes[index - 1], after, context, history[index].left_out)
+            by_step[index] = considered(history[index], passes[index - 1], after, context, history[index].excluded)
     return by_step[index]
 
 

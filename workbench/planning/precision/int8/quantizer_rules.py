@@ -68,9 +68,9 @@ def quantizer_plan(graph: Graph, per_channel: bool, kept: Collection[str] = ()) 
 
     per_channel: whether a weight has a scale for each channel. kept: operators that are excluded.
     """
-    planner, left_out = _Planner(graph, per_channel), set(kept)
+    planner, excluded = _Planner(graph, per_channel), set(kept)
     for node in graph.nodes:
-        if node.name not in left_out:
+        if node.name not in excluded:
             planner.mark_operator(node)
             planner.lend_range(node)
     return planner.plan

@@ -8,7 +8,7 @@ import pytest
 
 from workbench.presentation.view.boxes import Box, Boxes
 from workbench.presentation.view.marking import overlay_data
-from workbench.presentation.view.own_numbers import Column, NodeNumbers, NumbersError, read_numbers
+from workbench.presentation.view.node_numbers import Column, NodeNumbers, NumbersError, read_numbers
 
 NODES = ("a", "b", "c")
 

@@ -9,7 +9,7 @@ from workbench.rewrite.core.identity import ANY_ORDINAL, RewriteId
 from workbench.rewrite.core.rule import Rewrite
 
 
-class LeftOutRewrites:
+class ExcludedRewrites:
     """The rewrites that a step must leave out, and a count of the applied rewrites by rule and node.
 
     If the next rewrite of a rule at a node is left out, so are all further ones: rewrites left out are not counted.
@@ -38,13 +38,13 @@ class LeftOutRewrites:
 
     def names(self, rule: str, node: str) -> bool:
         """Whether a rewrite by that rule at that node is left out."""
-        return any((left_out.rule, left_out.node) == (rule, node) for left_out in self._ids)
+        return any((excluded.rule, excluded.node) == (rule, node) for excluded in self._ids)
 
 
-class LeftOutRewritesOfRounds(LeftOutRewrites):
+class ExcludedRewritesOfRounds(ExcludedRewrites):
     """The same for a pass that runs within another one; the ids of its rewrites begin with its name."""
 
-    def __init__(self, outer: LeftOutRewrites, pass_name: str) -> None:
+    def __init__(self, outer: ExcludedRewrites, pass_name: str) -> None:
         super().__init__()
         self._outer = outer
         self._pass_name = pass_name
@@ -53,4 +53,4 @@ class LeftOutRewritesOfRounds(LeftOutRewrites):
         return rewrite.within(self._pass_name) in self._outer
 
 
-NOTHING_LEFT_OUT = LeftOutRewrites()
+NOTHING_EXCLUDED = ExcludedRewrites()

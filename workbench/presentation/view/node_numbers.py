@@ -63,7 +63,7 @@ class NodeNumbers:
 
 
 @dataclass(frozen=True)
-class OwnNumbers(NodeNumbers):
+class UserNumbers(NodeNumbers):
     """The numbers of a file."""
 
     file: str
@@ -85,16 +85,16 @@ class OwnNumbers(NodeNumbers):
         return f"{text}; {len(unknown):,} {problem} of this model: {', '.join(unknown[:_MAX_UNKNOWN])}{more}"
 
 
-def read_numbers(file: str, text: str, nodes: Collection[str]) -> OwnNumbers:
+def read_numbers(file: str, text: str, nodes: Collection[str]) -> UserNumbers:
     """The numbers in a file. text: its content. Raises NumbersError, also if no name in it is one of these nodes."""
     with reading(file, NumbersError, "write a name and a number for each node"):
         return _read(file, text, nodes)
 
 
-def _read(file: str, text: str, nodes: Collection[str]) -> OwnNumbers:
+def _read(file: str, text: str, nodes: Collection[str]) -> UserNumbers:
     table = _read_json(file, text) if text.lstrip()[:1] in ("{", "[") else _read_csv(file, text)
     columns = tuple(_column(heading, numbers) for heading, numbers in table.items())
-    own = OwnNumbers(f"Your numbers, from {file}", f"from {file}", columns, file)
+    own = UserNumbers(f"Your numbers, from {file}", f"from {file}", columns, file)
     if not own.names:
         raise NumbersError(f"{file} has no numbers; it needs a line for each node, such as conv1,3.5")
     if not any(name in nodes for name in own.names):

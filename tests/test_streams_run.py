@@ -1,9 +1,13 @@
-"""The backend `lanes`: operators side by side, held to the last bit against one after the other."""
+"""The backend `streams`: operators side by side, held to the last bit against one after the other.
+
+The order in which streams of a GPU run operators is drawn at random here; `test_cuda.py` has the GPU's own.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import random
+import time
 
 import onnx
 import pytest
@@ -12,19 +16,16 @@ import torch
 import workbench as wb
 from sample_models.light import LIGHT_MODELS, random_light
 from tests.random_graphs import random_graph
-from tests.running import typed
 from tests.slow import thorough_unless
 from workbench.backends.randomness import uses_random_numbers
 from workbench.backends.torch.executor.executor import OperatorError, TorchExecutor
 from workbench.backends.torch.prepared import PREPARATIONS
 from workbench.backends.torch.streams.launches import Launches, launches_of
-from workbench.backends.torch.streams.select_run import copied, has_same_bits
-from workbench.backends.torch.streams.threads import ThreadedRun
+from workbench.backends.torch.streams.select_run import copied, faster, has_same_bits
 from workbench.errors import UserError
 from workbench.formats.io.samples import samples
 from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.measure import measure_models
-from workbench.run.measurement.measurement_result import measurement_from_json
 from workbench.run.measurement.variants import Variant, combined
 from workbench.run.worker.client import CancelledError
 
@@ -40,24 +41,13 @@ def planned(graph, dtype=None) -> tuple[TorchExecutor, dict, Launches]:
         return executor, tensors, launches_of(executor, tensors)
 
 
-def run_of(launches: Launches, threads: int) -> ThreadedRun:
-    return ThreadedRun(launches, threads, torch.get_num_threads())
-
-
-def closed(run: ThreadedRun, times: int) -> list[list]:
-    """The outputs of some runs."""
-    found = [copied(list(run.run())) for _ in range(times)]
-    run.close()
-    return found
-
-
-def check(graph, threads: int = 4, dtype=None) -> Launches:
-    """Side by side some times, with poison in some order that the streams allow, and as operator by operator computes."""
+def check(graph, dtype=None) -> Launches:
+    """With poison in some orders that the streams allow, and as operator by operator computes."""
     executor, tensors, launches = planned(graph, dtype)
     eager = copied(list(executor.run_tensors(tensors).values()))
     with executor.computing():
         expected = copied(list(launches.arena.run()))
-        found = [*closed(run_of(launches, threads), 4), *(poisoned(launches, random.Random(seed)) for seed in range(2))]
+        found = [poisoned(launches, random.Random(seed)) for seed in range(4)]
     for run in found:
         assert all(map(has_same_bits, run, expected))
     for one, other in zip(expected, eager, strict=True):
@@ -123,7 +113,7 @@ def test_narrow_light_models(name, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float16", thorough_unless(False, "bfloat16"), thorough_unless(False, "mixed")])
-def test_side_by_side_in_the_types_of_the_run(dtype):
+def test_in_the_types_of_the_run(dtype):
     check(wb.load(BRANCHES), dtype=dtype)
 
 
@@ -141,61 +131,46 @@ def test_random_graphs(block):
     assert ran > 8
 
 
-def failing(launches: Launches, place: int, error: Exception) -> Launches:
-    """The launches with one whose kernel fails in the first run."""
-    launch, left = launches.in_order[place], [error]
+def test_an_operator_that_fails_is_named():
+    _, _, launches = planned(wb.load(BRANCHES))
 
     def write():
-        if left:
-            raise left.pop()
-        for _, run in launch.runs:
-            run()
+        raise RuntimeError("no such kernel")
 
-    broken = dataclasses.replace(launch, runs=((launch.runs[0][0], write),))
-    in_order = (*launches.in_order[:place], broken, *launches.in_order[place + 1 :])
-    return dataclasses.replace(launches, in_order=in_order)
-
-
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_an_operator_that_fails_ends_the_run_with_its_sentence(threads):
-    _, _, launches = planned(wb.load(BRANCHES))
-    with torch.inference_mode():
-        expected = copied(list(launches.arena.run()))
-        for place, launch in enumerate(launches.in_order):
-            run = run_of(failing(launches, place, RuntimeError("no such kernel")), threads)
-            with pytest.raises(OperatorError, match=f"'{launch.runs[0][0].name}' failed: no such kernel"):
-                run.run()
-            assert all(map(has_same_bits, run.run(), expected))
-            run.close()
+    for launch in launches.in_order:
+        node, _ = launch.runs[0]
+        with pytest.raises(OperatorError, match=f"'{node.name}' failed: no such kernel"):
+            dataclasses.replace(launch, runs=((node, write),)).run()
 
 
 def prepared(graph):
     executor = TorchExecutor(graph)
-    return PREPARATIONS["lanes"](executor, executor.upload(seed_inputs(graph)), lambda stage: None)
+    return PREPARATIONS["streams"](executor, executor.upload(seed_inputs(graph)), lambda stage: None)
 
 
-def test_where_nothing_runs_beside_another_it_says_so():
-    chain = prepared(typed("g (float[8] x) => (float[8] y) { a = Softmax(x)  y = Softmax(a) }"))
-    assert "there is only one stream" in chain.reason and chain.streams is None
-    drawn = prepared(
-        typed("g (float[8] x) => (float[8] y, float[8] z) { y = RandomNormalLike(x)  z = RandomUniformLike(x) }")
-    )
-    assert "draws random numbers" in drawn.reason
-
-
-def test_a_way_with_other_bits_is_not_taken(monkeypatch):
-    monkeypatch.setattr("workbench.backends.torch.streams.select_run.has_same_bits", lambda one, other: False)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    assert "differ in their last bits" in prepared(wb.load(BRANCHES)).reason
-
-
-def test_it_says_what_was_measured(monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+def test_on_a_cpu_it_says_that_operators_run_one_after_the_other():
     found = prepared(wb.load(BRANCHES))
-    measured = found.streams
-    assert (measured.lanes, measured.waits, measured.threads) == (2, 1, 2) and measured.ratio > 0
-    assert (found.reason is None) == measured.is_faster
-    assert measured.is_faster or "one stream is faster on this device" in found.reason
+    assert found.reason == "operators run concurrently on a CUDA device only" and found.streams is None
+
+
+def ran(result, sleep_s: float):
+    def run():
+        time.sleep(sleep_s)
+        return {"y": torch.tensor(result)}
+
+    return run
+
+
+def test_the_faster_run_is_taken_if_its_bits_are_the_same():
+    launches = planned(wb.load(BRANCHES))[2]
+    slow, fast, other = ran(1.0, 0.02), ran(1.0, 0.0), ran(2.0, 0.0)
+    taken = faster(launches.schedule, slow, fast, lambda: None)
+    assert taken.run is fast and taken.sequential_reason is None
+    assert (taken.measured.streams, taken.measured.waits) == (2, 1) and taken.measured.ratio < 1
+    left = faster(launches.schedule, fast, slow, lambda: None)
+    assert left.run is fast and "one stream is faster on this device" in left.sequential_reason
+    wrong = faster(launches.schedule, slow, other, lambda: None)
+    assert wrong.run is slow and "differ in their last bits" in wrong.sequential_reason and wrong.measured is None
 
 
 @pytest.mark.slow
@@ -203,22 +178,17 @@ def test_measured_beside_the_others(kept_worker):
     graph = wb.load("sample_models/ppocr_cls_v2.onnx")
     inputs = seed_inputs(graph)
     found = measure_models(
-        combined({"m": graph}, ["arena", "lanes"], ["float32"]), inputs=inputs, repeat=2, worker=kept_worker
+        combined({"m": graph}, ["arena", "streams"], ["float32"]), inputs=inputs, repeat=2, worker=kept_worker
     )
-    streams = found.ran["lanes"]
-    assert (
-        streams.memory.counted == "arena" and measurement_from_json(found.to_json()).ran["lanes"].lanes == streams.lanes
-    )
-    assert streams.lanes is None or (
-        streams.lanes.is_faster or "one stream is faster on this device" in streams.fallbacks["lanes"]
-    )
-    narrow = measure_models({"m": Variant(graph, "lanes", "bfloat16")}, inputs=inputs, repeat=1, worker=kept_worker)
-    reason = narrow.ran["m"].fallbacks.get("lanes", "")
+    streams = found.ran["streams"]
+    assert streams.memory.counted == "arena" and "CUDA device only" in streams.fallbacks["streams"]
+    narrow = measure_models({"m": Variant(graph, "streams", "bfloat16")}, inputs=inputs, repeat=1, worker=kept_worker)
+    reason = narrow.ran["m"].fallbacks.get("streams", "")
     assert narrow.ran["m"].memory.counted == "arena" and "element types" not in reason
 
 
 @pytest.mark.slow
-def test_a_measurement_of_lanes_is_cancelled_and_the_next_one_runs(kept_worker):
+def test_a_measurement_on_streams_is_cancelled_and_the_next_one_runs(kept_worker):
     graph = wb.load("sample_models/ppocr_cls_v2.onnx")
     how = {"inputs": seed_inputs(graph), "worker": kept_worker}
     looked = []
@@ -229,5 +199,5 @@ def test_a_measurement_of_lanes_is_cancelled_and_the_next_one_runs(kept_worker):
             kept_worker.cancel()
 
     with pytest.raises(CancelledError):
-        measure_models({"m": Variant(graph, "lanes")}, repeat=100_000, on_progress=cancel, **how)
-    assert looked and measure_models({"m": Variant(graph, "lanes")}, repeat=1, **how).ran
+        measure_models({"m": Variant(graph, "streams")}, repeat=100_000, on_progress=cancel, **how)
+    assert looked and measure_models({"m": Variant(graph, "streams")}, repeat=1, **how).ran

@@ -14,10 +14,17 @@ from tests.pages import LIMIT_S, fine, opened_file, opened_sample, words
 from tests.running import typed
 from tests.wrong_tool import WrongTool
 from workbench.evidence.verification.verifier import Verifier
-from workbench.interfaces.study.compare_tools import comparing as rivals
-from workbench.interfaces.study.compare_tools.comparing import ORIGINAL, OURS, all_rivals, chosen_rivals, compare_rivals
+from workbench.interfaces.study.compare_tools import comparing as compared
+from workbench.interfaces.study.compare_tools.comparing import (
+    ORIGINAL,
+    OURS,
+    chosen_tools,
+    comparable_tools,
+    compare_tools,
+)
 from workbench.interfaces.study.compare_tools.tool_fault import ToolFault
 from workbench.interfaces.ui.screens import compare_tools_page
+from workbench.interfaces.ui.screens.compare_tools_page import ComparedTools
 from workbench.interfaces.ui.state.reducing import reduce_fault
 from workbench.run.worker.client import Worker
 
@@ -42,7 +49,7 @@ def own(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_json_has_a_row_a_tool_the_original_first(done):
     tools = f"{OURS},onnxscript_optimizer,ort_optimizer:extended"
-    rows = json.loads(done("rivals", MODEL, "--tools", tools, "--repeat", 3, "--json"))
+    rows = json.loads(done("compare-tools", MODEL, "--tools", tools, "--repeat", 3, "--json"))
     assert [row["tool"] for row in rows] == [ORIGINAL, OURS, "onnxscript_optimizer", "ort_optimizer:extended"]
     assert all(list(row) == KEYS for row in rows)
     assert all(row["equal"] is True and row["failed"] is None and row["median_ms"] > 0 for row in rows)
@@ -52,7 +59,7 @@ def test_the_json_has_a_row_a_tool_the_original_first(done):
 
 
 def test_who_is_wrong_and_who_failed_is_said(own, done):
-    out = done("rivals", own, "--tools", f"{OURS},wrong,crashes", "--no-measure")
+    out = done("compare-tools", own, "--tools", f"{OURS},wrong,crashes", "--no-measure")
     assert "wrong: Output 'y' differs: relative error" in out
     assert "crashes: The run crashed (SIGABRT)" in out
     lines = {line.split("  ")[0]: line for line in out.splitlines()}
@@ -60,23 +67,23 @@ def test_who_is_wrong_and_who_failed_is_said(own, done):
 
 
 def test_what_the_tools_write_can_be_kept(own, done, tmp_path):
-    done("rivals", own, "--tools", "wrong,ort_optimizer:basic", "--no-measure", "--save", tmp_path / "kept")
+    done("compare-tools", own, "--tools", "wrong,ort_optimizer:basic", "--no-measure", "--save", tmp_path / "kept")
     assert [node.op for node in wb.load(tmp_path / "kept" / "wrong" / "m.onnx").nodes] == ["Sin", "Neg"]
     assert (tmp_path / "kept" / "ort_optimizer_basic" / "m.onnx").is_file()
 
 
 def test_a_tool_that_is_not_there_is_refused_with_those_that_are(own, refused):
-    said = refused("rivals", own, "--tools", "no_such")
+    said = refused("compare-tools", own, "--tools", "no_such")
     assert said.startswith(f"workbench: there is no tool 'no_such'; there are: {ORIGINAL}, {OURS}, onnxoptimizer, ")
 
 
 def test_the_part_that_is_wrong_is_found_by_switching_off_one_at_a_time(tmp_path, monkeypatch):
     text = "g (float[4] x) => (float[4] y) { a = Exp(x)  b = Mul(x, x)  c = Relu(b)  y = Add(a, c) }"
     wb.export(typed(text), tmp_path / "m.onnx")
-    monkeypatch.setattr(rivals, "tools", lambda: {"wrong_tool": WrongTool})
+    monkeypatch.setattr(compared, "tools", lambda: {"wrong_tool": WrongTool})
     graph = wb.load(tmp_path / "m.onnx")
     with Verifier(graph) as verifier:
-        found = compare_rivals(graph, chosen_rivals(["wrong_tool"]), tmp_path, verifier, measure=False)
+        found = compare_tools(graph, chosen_tools(["wrong_tool"]), tmp_path, verifier, measure=False)
     result = found["wrong_tool"]
     assert result.verdict.ok is False and result.blamed == ("SinForExp",)
     assert result.row()["failed"].endswith(" It is right without SinForExp.")
@@ -95,12 +102,12 @@ def test_a_comparison_that_was_stopped_goes_on_where_it_was(own):
 
     graph, found = wb.load(own), {}
     with Verifier(graph) as verifier:
-        chosen = chosen_rivals(["ort_optimizer:basic", "wrong"])
+        chosen = chosen_tools(["ort_optimizer:basic", "wrong"])
         with pytest.raises(Stop):
-            compare_rivals(graph, chosen, own.parent, verifier, measure=False, on_progress=stop, results=found)
+            compare_tools(graph, chosen, own.parent, verifier, measure=False, on_progress=stop, results=found)
         assert list(found) == [ORIGINAL, "ort_optimizer:basic"]
         asked.clear()
-        compare_rivals(
+        compare_tools(
             graph, chosen, own.parent, verifier, measure=False, on_progress=lambda w, s: asked.append(w), results=found
         )
     assert set(asked) == {"wrong (3 of 3)"}
@@ -108,8 +115,8 @@ def test_a_comparison_that_was_stopped_goes_on_where_it_was(own):
 
 
 def test_a_missing_package_is_a_row(monkeypatch):
-    monkeypatch.setattr(rivals.tools()["onnxsim"], "packages", ("no_such_package",))
-    (found,) = (rival for rival in all_rivals() if rival.name == "onnxsim")
+    monkeypatch.setattr(compared.tools()["onnxsim"], "packages", ("no_such_package",))
+    (found,) = (tool for tool in comparable_tools() if tool.name == "onnxsim")
     assert found.missing == "no_such_package is not installed; pip install no_such_package"
 
 
@@ -118,7 +125,7 @@ def test_a_missing_package_is_a_row(monkeypatch):
 def test_a_wrong_result_of_another_tool_on_a_real_model(done):
     """onnxslim 0.1.98 merges what two convolutions of this network share."""
     rows = json.loads(
-        done("rivals", CORPUS / "open_nsfw_resnet.onnx", "--tools", f"{OURS},onnxslim", "--no-measure", "--json")
+        done("compare-tools", CORPUS / "open_nsfw_resnet.onnx", "--tools", f"{OURS},onnxslim", "--no-measure", "--json")
     )
     original, ours, slim = rows
     assert ours["equal"] and ours["nodes"] < slim["nodes"] < original["nodes"]
@@ -129,12 +136,12 @@ def test_a_wrong_result_of_another_tool_on_a_real_model(done):
 
 
 def few(names):
-    return [rival for rival in all_rivals() if rival.name in names]
+    return [tool for tool in comparable_tools() if tool.name in names]
 
 
 @pytest.mark.slow
 def test_the_page_says_what_it_runs_and_shows_a_row_a_tool(monkeypatch):
-    monkeypatch.setattr(compare_tools_page, "all_rivals", lambda: few((ORIGINAL, OURS, "ort_optimizer:basic")))
+    monkeypatch.setattr(compare_tools_page, "comparable_tools", lambda: few((ORIGINAL, OURS, "ort_optimizer:basic")))
     script = (
         "from workbench.interfaces.ui.screens.compare_tools_page import compare_tools_page; compare_tools_page(None)"
     )
@@ -142,13 +149,13 @@ def test_the_page_says_what_it_runs_and_shows_a_row_a_tool(monkeypatch):
     at.session_state["opened"] = opened_sample("conv_relu_conv_relu")
     fine(at.run())
     assert f"{OURS}, ort" in words(at) and not at.dataframe
-    fine(at.button(key="run_rivals").click().run())
+    fine(at.button(key="run_tools").click().run())
     rows = at.dataframe[0].value.to_dict("records")
     assert [row["tool"] for row in rows] == [ORIGINAL, OURS, "ort_optimizer:basic"]
     assert {row["result"] for row in rows} == {"equal"} and all(row["median (ms)"] > 0 for row in rows)
     assert fine(at.run()).dataframe, "a second look keeps the results"
 
-    results = at.session_state["opened"].rivals
+    results = at.session_state["opened"].state(ComparedTools).results
     calm = {name: replace(one.latency, others=None, busy=False) for name, one in results.items()}
     for name, latency in calm.items():
         results[name] = replace(results[name], latency=latency)
@@ -164,14 +171,14 @@ def wrong_seen(own, tmp_path, monkeypatch):
     begins = "import os\n\ndef optimize(model):\n    for node in model.graph.node:\n        if node.op_type == 'Exp':\n"
     (tmp_path / "tools" / "wrong.py").write_text(f"{begins}            node.op_type = 'Sin'\n    return model\n")
     (tmp_path / "tools" / "crashes.py").write_text(f"{begins}            os.abort()\n    return model\n")
-    monkeypatch.setattr(compare_tools_page, "all_rivals", lambda: few((ORIGINAL, OURS, "wrong", "crashes")))
+    monkeypatch.setattr(compare_tools_page, "comparable_tools", lambda: few((ORIGINAL, OURS, "wrong", "crashes")))
     script = (
         "from workbench.interfaces.ui.screens.compare_tools_page import compare_tools_page; compare_tools_page(None)"
     )
     at = AppTest.from_string(script, default_timeout=LIMIT_S)
     at.session_state["opened"] = opened_file(own)
     fine(at.run())
-    return fine(at.button(key="run_rivals").click().run())
+    return fine(at.button(key="run_tools").click().run())
 
 
 @pytest.mark.slow
@@ -191,7 +198,7 @@ def test_a_report_of_the_defect_is_made_on_the_page(wrong_seen):
     assert fine(at.run()).get("download_button"), "a second look keeps the report"
     fine(at.button(key="reduce_crashes").click().run())
     assert "crashed (SIGABRT)" in at.session_state["opened"].reduced["crashes"].fault_text
-    fine(at.button(key="run_rivals").click().run())
+    fine(at.button(key="run_tools").click().run())
     assert not at.session_state["opened"].reduced, "another run has no reports"
 
 
@@ -204,16 +211,16 @@ def test_a_search_that_is_ended_keeps_the_smallest_part_so_far(wrong_seen):
         if len(heard) == 4:
             finish.set()
 
-    reduced = reduce_fault(opened, opened.rivals["wrong"].rival, finish, report)
+    reduced = reduce_fault(opened, opened.compared["wrong"].tool, finish, report)
     assert 1 <= reduced.nodes <= reduced.before == 2 and len(heard) == 4
     finish.set()
-    assert reduce_fault(opened, opened.rivals["wrong"].rival, finish, lambda words, share: None) is None
+    assert reduce_fault(opened, opened.compared["wrong"].tool, finish, lambda words, share: None) is None
 
 
 @pytest.mark.slow
 def test_a_click_on_a_tool_compares_its_result_with_the_model(browser):
     with running_app() as (address, _), guarded(browser, address) as page:
-        page.goto(f"{address}/rivals?model=sample_models/npu_types.onnx")
+        page.goto(f"{address}/compare-tools?model=sample_models/npu_types.onnx")
         settle(page)
         page.get_by_role("button", name="Run all tools", exact=True).click()
         table = page.get_by_test_id("stDataFrame")
@@ -237,29 +244,37 @@ NEGATIVE_PLACES = """g (float[2,3,4,5] x) => (int64[2] z, float[2,3,4,5] w)
 
 @pytest.mark.slow
 def test_a_wrong_result_is_reduced_to_the_nodes_that_it_needs(tmp_path, run):
-    if rivals.tools()["onnxoptimizer"].missing():
-        pytest.skip(rivals.tools()["onnxoptimizer"].missing())
+    if compared.tools()["onnxoptimizer"].missing():
+        pytest.skip(compared.tools()["onnxoptimizer"].missing())
     wb.export(typed(NEGATIVE_PLACES), tmp_path / "m.onnx")
     small = tmp_path / "small.onnx"
     code, out, err = run("reduce", tmp_path / "m.onnx", "--tool", "onnxoptimizer", "-o", small)
     assert code == 0, out + err
     assert {node.op for node in wb.load(small).nodes} == {"Shape", "Slice"}
-    again = ["rivals", small, "--inputs", tmp_path / "small.inputs.npz", "--tools", "onnxoptimizer", "--no-measure"]
+    again = [
+        "compare-tools",
+        small,
+        "--inputs",
+        tmp_path / "small.inputs.npz",
+        "--tools",
+        "onnxoptimizer",
+        "--no-measure",
+    ]
     assert "NOT EQUAL" in run(*again)[1]
 
 
 @pytest.mark.slow
 def test_a_result_that_cannot_be_opened_is_a_fault_too(tmp_path, run):
     """onnx/optimizer#274, on which onnxslim 0.1.98 leaves a Not of floats."""
-    if rivals.tools()["onnxslim"].missing():
-        pytest.skip(rivals.tools()["onnxslim"].missing())
+    if compared.tools()["onnxslim"].missing():
+        pytest.skip(compared.tools()["onnxslim"].missing())
     text = "g (float[4] x) => (float[4] y, bool[4] z) { e = Exp(x)  a, m = Dropout(e)  y = Neg(a)  z = Not(m) }"
     wb.export(typed(text), tmp_path / "m.onnx")
     code, out, err = run("reduce", tmp_path / "m.onnx", "--tool", "onnxslim", "-o", tmp_path / "small.onnx")
     assert code == 0, out + err
     ops = [node.op for node in wb.load(tmp_path / "small.onnx").nodes]
     assert len(ops) == 2 and "Dropout" in ops
-    again = ["rivals", tmp_path / "small.onnx", "--tools", "onnxslim", "--no-measure"]
+    again = ["compare-tools", tmp_path / "small.onnx", "--tools", "onnxslim", "--no-measure"]
     assert "its result cannot be opened" in run(*again)[1]
 
 
