@@ -22,11 +22,12 @@ What the constants of a model must be for a rule to act (no overflow, no cancell
 
 
 def _rules() -> Iterator[tuple[str, object]]:
+    """Each rule of the passes that are shipped, with the name of its pass."""
     import passes
 
     for name, cls in passes.all_passes().items():
-        for rule in cls.rules:
-            yield name, rule
+        if cls.__module__.startswith("passes."):
+            yield from ((name, rule) for rule in cls.rules)
 
 
 def standing(rule) -> tuple[str, str]:
@@ -80,9 +81,8 @@ def document() -> str:
     for name, rule in _rules():
         proved, why = standing(rule)
         law = f"`` {_in_table(rule.law)} ``" if rule.law else ""
-        rows.append(
-            f"| `{name}` | {rule.name} | {law} | {_in_table(rule.results)} | {proved or f'not proved: {why}'} |"
-        )
+        page = f"[`{name}`](passes/{name}.md)"
+        rows.append(f"| {page} | {rule.name} | {law} | {_in_table(rule.results)} | {proved or f'not proved: {why}'} |")
     without = ", ".join(f"`{name}`" for name, cls in passes.all_passes().items() if not cls.rules)
     tested = "\n".join(f"- {line}" for line in not_proved())
     wrong = "\n".join(f"- `{name}`, {rule.name}: {each}" for name, rule in _rules() for each in rule.wrong_laws)

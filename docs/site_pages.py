@@ -1,4 +1,7 @@
-"""The pages of the site that are no files of docs/: those at the top of the repository, the notebook, the reference."""
+"""The pages of the site that are no files of docs/: those at the top of the repository, the notebook, the reference.
+
+And the places in the navigation of those that scripts made: a page for each pass, and one for each command.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,9 @@ FROM_THE_TOP = {
     "changelog.md": "CHANGELOG.md",
     "samples.md": "sample_models/LICENSES.md",
 }
+# Folders of the repository that a page names, and the page of the site that has what is in them.
+FOLDERS = {"passes/": "passes.md", "workbench/interfaces/cli/": "reference/commands/index.md"}
+COMMANDS = "reference/commands"
 REFERENCE = {
     "api": ("The verbs", ["workbench.interfaces.api"]),
     "ir": ("The graph", ["workbench.ir", "workbench.ir.permutation"]),
@@ -53,6 +59,35 @@ REFERENCE = {
 }
 
 
+def on_config(config: MkDocsConfig) -> None:
+    """Called by MkDocs before all else: passes behind their list, by folder, and commands before the reference."""
+    for section in config.nav or ():
+        pages = next(iter(section.values()))
+        if "passes.md" in pages:
+            pages[pages.index("passes.md")] = {"Passes": ["passes.md", *pass_pages()]}
+        if "reference/api.md" in pages:
+            pages.insert(0, {"Commands": command_pages()})
+
+
+def pass_pages() -> list[dict[str, Any]]:
+    """Of each folder of passes, the pages that there are."""
+    made = {page.stem for page in (ROOT / "docs" / "passes").glob("*.md")}
+    by_folder: dict[str, list[str]] = {}
+    for file in sorted((ROOT / "passes").rglob("*.py")):
+        if file.stem in made:
+            by_folder.setdefault(file.parent.name, []).append(file.stem)
+    return [
+        {folder.capitalize() if len(folder) > 3 else folder.upper(): [{name: f"passes/{name}.md"} for name in names]}
+        for folder, names in by_folder.items()
+    ]
+
+
+def command_pages() -> list[Any]:
+    """The list of the commands, and their pages."""
+    names = sorted(page.stem for page in (ROOT / "docs" / COMMANDS).glob("*.md") if page.stem != "index")
+    return [f"{COMMANDS}/index.md", *({name: f"{COMMANDS}/{name}.md"} for name in names)]
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Called by MkDocs with the files of docs/."""
     pages = {place: (ROOT / source).read_text(encoding="utf-8") for place, source in FROM_THE_TOP.items()}
@@ -65,7 +100,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs for each page: links as they hold in the repository become links as they hold in the site."""
-    places = {source: place for place, source in FROM_THE_TOP.items()} | {"notebook.ipynb": "notebook.md"}
+    places = {source: place for place, source in FROM_THE_TOP.items()} | {"notebook.ipynb": "notebook.md"} | FOLDERS
 
     def linked(link: re.Match[str]) -> str:
         place = link[1].removeprefix("docs/")
