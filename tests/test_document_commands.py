@@ -1,12 +1,14 @@
 """The commands and snippets of the pages that users follow, run as they stand, in the order of the page.
 
+So are the examples in the help of the commands.
+
 README.md and docs/start.md have theirs in test_documents.py.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
+import argparse
+import importlib
 import os
 import re
 import signal
@@ -24,6 +26,7 @@ import pytest
 from sqlalchemy import make_url
 
 import workbench as wb
+from docs.make_commands import inner_parsers
 from tests.browser import free_port, wait_for_app
 from tests.commands import SAMPLES, KeptWorker, commands_share
 from tests.conftest import ROOT
@@ -42,7 +45,15 @@ PAGES = [
     *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md")),
 ]
 STEPS = {page: steps_of(page) for page in PAGES}
-FOUND = [step for steps in STEPS.values() for step in steps if isinstance(step, Command)]
+MODULES = {name: importlib.import_module(f"workbench.interfaces.cli.{name.replace('-', '_')}") for name in COMMANDS}
+EXAMPLES = {  # in the help of each command
+    name: [Command(f"graph-workbench {name} {example.partition('   #')[0]}".rstrip()) for example in module.EXAMPLES]
+    for name, module in MODULES.items()
+}
+FOUND = [
+    *(step for steps in STEPS.values() for step in steps if isinstance(step, Command)),
+    *(example for examples in EXAMPLES.values() for example in examples),
+]
 
 # What stands here for a name that a page gives to a file of the user.
 CHECK = """
@@ -57,11 +68,13 @@ FILES = {
 # Commands that cannot run here: the command line's own parser must take their arguments.
 ON_RAY = "starts or needs a Ray cluster, which tests/test_cluster_ray.py does"
 PARSED = {
-    "python -m workbench package sample_models/ppocr_cls_v2.onnx -o cls.pt2 --dims x_2=48,x_3=192": (
+    "graph-workbench package ppocr_cls_v2.onnx -o cls.pt2 --dims x_2=48,x_3=192": (
         "compiles for a minute: tests/test_compile.py runs it on this model"
     ),
-    "python -m workbench matrix --plan oneflow --device cuda": "needs a GPU",
-    "python -m workbench matrix sample_models/ppocr_cls_v2.onnx --record database --on ray": ON_RAY,
+    "graph-workbench matrix --plan oneflow --device cuda": "needs a GPU",
+    "graph-workbench matrix ppocr_cls_v2.onnx --record database --on ray": ON_RAY,
+    "graph-workbench app": "serves until it is stopped",
+    "graph-workbench app model.onnx": "serves until it is stopped",
     "python -m workbench matrix models/*.onnx --layouts greedy,optimal --target cuda --on ray --record database": ON_RAY,
     "python -m workbench matrix models/*.onnx --layouts greedy,optimal --target cuda --on HEAD:6379 --record database": ON_RAY,
     "python -m workbench tune models/*.onnx --budget 1h --device cuda --on HEAD:6379 -o recipes": ON_RAY,
@@ -70,14 +83,14 @@ PARSED = {
 }
 # Commands that take half a minute or more: they run with these arguments behind their own.
 SHORTENED = {
-    "python -m workbench groups sample_models/basic_pitch_nmp.onnx": "--seconds 1",
-    "python -m workbench bench sample_models/resnet50_narrow.onnx out.onnx --backend torch,onnxruntime --dtype float32": (
-        "--repeat 1"
-    ),
-    "python -m workbench matrix sample_models/ppocr_cls_v2.onnx --layouts greedy,optimal --target cuda --batches 1,4"
+    "graph-workbench bench model.onnx model.opt.onnx --backend torch,onnxruntime --dtype float32": "--repeat 1",
+    "graph-workbench bench model.onnx --trace trace.json": "--repeat 1",
+    "graph-workbench matrix ppocr_cls_v2.onnx --layouts greedy,optimal --target cuda --batches 1,4"
     " --record m.jsonl --csv m.csv": "--repeat 1 --backend onnxruntime",
-    "python -m workbench tune sample_models/ppocr_cls_v2.onnx --budget 10m -o best.toml": "--for size",
-    "python -m workbench compare-tools sample_models/ppocr_cls_v2.onnx": "--no-measure --tools ort_optimizer:basic",
+    "graph-workbench tune model.onnx --budget 10m -o best.toml": "--for size",
+    "graph-workbench tune ppocr_cls_v2.onnx --budget 10m -o best.toml": "--for size",
+    "graph-workbench compare-tools model.onnx": "--no-measure --tools ort_optimizer:basic",
+    "graph-workbench compare-tools ppocr_cls_v2.onnx": "--no-measure --tools ort_optimizer:basic",
 }
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OF_OTHER_PROGRAMS = {"--models", "--run-slow"}  # python -m tests.fuzz, pytest
@@ -107,13 +120,14 @@ def test_at_most_a_third_of_the_commands_is_not_run_as_it_stands():
 
 @pytest.fixture(scope="module")
 def options():
-    """Of each command, those that its help has."""
-    found = {}
-    for name in COMMANDS:
-        with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit):
-            _parser([name]).parse_args([name, "--help"])
-        found[name] = set(OPTION.findall(printed.getvalue()))
-    return found
+    """Of each command, those that its parser takes."""
+    return {name: options_of(dict(inner_parsers(_parser([name])))[name]) for name in COMMANDS}
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """Its own, and those of its actions."""
+    own = {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
+    return own.union(*(options_of(inner) for _, inner in inner_parsers(parser)))
 
 
 def check_arguments(command: Command, options: dict[str, set[str]]) -> None:
@@ -134,6 +148,13 @@ def test_all_arguments_of_all_commands_exist(page, options):
             check_arguments(step, options)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_all_arguments_of_the_examples_of_a_command_exist(name, options):
+    assert EXAMPLES[name] or name == "lesson"
+    for example in EXAMPLES[name]:
+        check_arguments(example, options)
+
+
 def test_all_options_and_targets_that_the_text_names_exist(options):
     """Between backticks: a command of ours with options, an option alone, `make TARGET`."""
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
@@ -146,9 +167,23 @@ def test_all_options_and_targets_that_the_text_names_exist(options):
             found += len(named)
             wrong += [(page.name, span)] * (not named <= options.get(words[0], of_any))
             wrong += [(page.name, span)] * (words[0] == "make" and words[1] not in targets)
-    assert not wrong and found > 90
-    rows = re.findall(r"^\| (`--.*?) \|", outside_of_blocks(DOCS / "usage.md"), re.M)
-    assert len(rows) > 15 and set(OPTION.findall(" ".join(rows))) <= options["optimize"]
+    assert not wrong and found > 60
+
+
+def test_all_options_that_the_help_of_a_command_names_exist(options):
+    """Of that command, or of the one that stands before it."""
+    wrong, found = [], 0
+    for name, module in MODULES.items():
+        details = getattr(module, "DETAILS", "")
+        spans = re.findall(r"`([^`]*)`", details)
+        of_others = {option for span in spans if span.split()[0] in options for option in OPTION.findall(span)}
+        named = set(OPTION.findall(details)) - of_others
+        found += len(named)
+        wrong += [(name, option) for option in sorted(named - options[name])]
+        wrong += [
+            (name, span) for span in spans if not set(OPTION.findall(span)) <= options.get(span.split()[0], named)
+        ]
+    assert not wrong and found > 10
 
 
 def outside_of_blocks(page: Path) -> str:
@@ -192,8 +227,7 @@ def test_a_page_works_as_it_stands(page, place, monkeypatch):
         elif step.text in PARSED or (page.name == "adding-a-pass.md" and step.text in RUN_IN_A_COPY):
             continue
         elif step.arguments is not None:
-            monkeypatch.setattr(sys, "orig_argv", ["python", step.program])
-            said = place.done(*map(os.path.expanduser, step.arguments), *SHORTENED.get(step.text, "").split())
+            said = followed(step, place, monkeypatch)
             assert not step.shown or without_what_varies(said) == without_what_varies(step.shown)
         elif step.words[0] == "export":
             name, url = step.words[1].split("=")
@@ -201,6 +235,19 @@ def test_a_page_works_as_it_stands(page, place, monkeypatch):
             assert make_url(url).get_dialect().name == "postgresql"
         else:
             serve(step)
+
+
+def followed(command: Command, place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the command prints on stdout."""
+    monkeypatch.setattr(sys, "orig_argv", ["python", command.program])
+    return place.done(*map(os.path.expanduser, command.arguments), *SHORTENED.get(command.text, "").split())
+
+
+@pytest.mark.slow
+def test_the_examples_in_the_help_work_one_after_the_other(place, monkeypatch):
+    for example in (example for examples in EXAMPLES.values() for example in examples):
+        if example.text not in PARSED:
+            followed(example, place, monkeypatch)
 
 
 def without_what_varies(output: str) -> list[str]:
@@ -239,6 +286,10 @@ def is_of_the_recipe(text: str, place: Place) -> None:
     shown, written = tomllib.loads(text), tomllib.loads((place.folder / "best.toml").read_text(encoding="utf-8"))
     assert shown.keys() <= written.keys() and shown["run"].keys() <= written["run"].keys()
     assert shown["version"] == written["version"]
+
+
+def is_a_program(text: str, place: Place) -> None:
+    exec(text, {})
 
 
 def calls_a_compiled_graph(text: str, place: Place) -> None:
@@ -318,9 +369,9 @@ def is_rule_of_a_diagonal(text: str, place: Place) -> None:
     check_rule(text.replace("...", sentence), "refusals=(REFUSED,), counterexample=NAN", place)
 
 
-def check_rule(text: str, left_out: str, place: Place) -> None:
+def check_rule(text: str, excluded: str, place: Place) -> None:
     written = RULE_FILE.replace("SNIPPET", re.sub("^graph_rule", "rule = graph_rule", text, flags=re.M))
-    (place.folder / "of_the_page.py").write_text(written.replace("LEFT_OUT", left_out).lstrip(), encoding="utf-8")
+    (place.folder / "of_the_page.py").write_text(written.replace("LEFT_OUT", excluded).lstrip(), encoding="utf-8")
     place.done("test-pass", "of_the_page.py")
 
 
@@ -356,6 +407,7 @@ def is_a_job(text: str, place: Place) -> None:
 SNIPPETS: dict[str, Callable[[str, Place], None] | None] = {
     "for latency on Intel(R) Xeon(R) Processor, error at most 0.001": None,
     "version = 1": is_of_the_recipe,
+    "import workbench as wb": is_a_program,
     "# other_bits.py": is_a_script,
     'fast = wb.compile(history.graph, backend="arena")': calls_a_compiled_graph,
     "takes x float32[1, 3, 48, 192] on cpu, of these shapes only; gives the tuple": None,  # in tests/test_compile.py

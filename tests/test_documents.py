@@ -19,13 +19,19 @@ from tests.conftest import ROOT
 from workbench.run.records.published import PUBLISHED_FOLDER, published_text, read_published
 
 READ_FIRST = [ROOT / "README.md", ROOT / "docs" / "start.md"]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = ROOT / "docs"
+MADE_FOR_THE_SITE = (DOCS / "passes.md", DOCS / "passes", DOCS / "rules.md", DOCS / "reference")  # by make docs
+PAGES = [
+    page
+    for page in (*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")))
+    if not any(page.is_relative_to(made) for made in MADE_FOR_THE_SITE)
+]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)#\s]+)(#[^)\s]*)?\)")
 MAX_LINE = 400  # characters
 MAX_WORDS_OF_ALL = 30_000  # written by hand
 MAX_WORDS = 25  # of a sentence, on average over a page
-MADE_FOR_THE_SITE = ("passes.md", "rules.md")
-GENERATED = (*MADE_FOR_THE_SITE, "conformance.md", "precision-reports.md", "results.md")
+MAX_WORDS_OF_THE_TOUR = 1_500
+GENERATED = ("conformance.md", "precision-reports.md", "results.md")
 HAND_WRITTEN = [page for page in PAGES if page.name not in GENERATED]
 
 
@@ -98,7 +104,7 @@ def test_every_module_that_is_named_exists():
     assert sorted((text, name) for text, name in named if name not in known | users) == []
 
 
-@pytest.mark.parametrize("document", [page for page in PAGES if page.name not in MADE_FOR_THE_SITE], ids=path_of)
+@pytest.mark.parametrize("document", PAGES, ids=path_of)
 def test_no_line_is_over_400_characters(document):
     """A line is a paragraph, an item of a list or a row of a table: what is longer is too dense to read."""
     lines = document.read_text(encoding="utf-8").splitlines()
@@ -144,6 +150,11 @@ def test_all_pages_together_are_short_enough_to_be_read():
 
 
 def test_a_page_that_fails_is_a_failed_test_and_no_error_of_pytest(tmp_path):
+def test_the_tour_is_a_tour():
+    """Of options, the help of the commands says what they do; of a task, its page of docs/how-to/."""
+    assert len((DOCS / "usage.md").read_text(encoding="utf-8").split()) <= MAX_WORDS_OF_THE_TOUR
+
+
     """An argument `page` is a file here, and what a browser shows in others, whose text conftest.py reports."""
     failing = tmp_path / "test_failing.py"
     failing.write_text(
