@@ -149,12 +149,12 @@ def test_all_pages_together_are_short_enough_to_be_read():
     assert 15_000 < words <= MAX_WORDS_OF_ALL
 
 
-def test_a_page_that_fails_is_a_failed_test_and_no_error_of_pytest(tmp_path):
 def test_the_tour_is_a_tour():
     """Of options, the help of the commands says what they do; of a task, its page of docs/how-to/."""
     assert len((DOCS / "usage.md").read_text(encoding="utf-8").split()) <= MAX_WORDS_OF_THE_TOUR
 
 
+def test_a_page_that_fails_is_a_failed_test_and_no_error_of_pytest(tmp_path):
     """An argument `page` is a file here, and what a browser shows in others, whose text conftest.py reports."""
     failing = tmp_path / "test_failing.py"
     failing.write_text(
