@@ -1,4 +1,4 @@
-"""The command `compare-tools` (alias `compared`): runs every installed optimizer, including ours, on a model."""
+"""The command `compare-tools` (formerly `rivals`): runs every installed optimizer, including ours, on a model."""
 
 from __future__ import annotations
 
