@@ -1,4 +1,4 @@
-"""What a certificate costs: `python benchmarks/certificates.py [MODEL ...]`.
+"""What a certificate costs.
 
 For each model and each pipeline: the seconds of `optimize --no-verify` without and with `--certificate`, the bytes of
 the certificate, and the seconds and the peak memory of `check`. Each command is a process, interleaved; the figures are
@@ -11,16 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from benchmarks.shared.benchmark import MODELS, Benchmark, Item, RealModels, Row, repeat, table
+from benchmarks.shared.models import RESNET50, SAMPLE_FOLDER, SAMPLES, models_of
+from benchmarks.shared.processes import compile_modules, ended, graph_workbench, ran
 
-from benchmarks.engine import compile_modules, default_models, measured  # noqa: E402
-
+TABLE = table("model", "passes", "rewrites", "optimize s", "with it s", "kB", "check s", "peak MB", "bound")
 MIN_BYTES = 200_000  # bytes; smaller samples are not measured
 PIPELINES = {
     "simplify": ("--preset", "simplify"),
@@ -31,41 +30,38 @@ PIPELINES = {
 }
 
 
-def row(model: Path, pipeline: str, folder: Path, repeat: int) -> str:
-    """One line of the table. Passes with a time limit get 10 s."""
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    compile_modules()
+    yield TABLE
+    large = [name for name in SAMPLES if (SAMPLE_FOLDER / f"{name}.onnx").stat().st_size >= MIN_BYTES]
+    with tempfile.TemporaryDirectory() as folder:
+        for model in models_of(chosen, (*large, RESNET50)):
+            for pipeline in PIPELINES:
+                yield row(model, pipeline, Path(folder), chosen.repeat)
+
+
+def row(model: Path, pipeline: str, folder: Path, repeat: int) -> Row:
+    """Passes with a time limit get 10 s."""
     out, path = folder / "out.onnx", folder / "certificate.json"
     options = [*PIPELINES[pipeline]]
     if options[0] == "--passes":
         options += ["--option", f"{options[1]}.seconds=10"]
-    optimize = [sys.executable, "-m", "workbench", "optimize", str(model), "-o", str(out), "--no-verify", *options]
-    check = [sys.executable, "-m", "workbench", "check", str(model), str(out), str(path)]
-    rounds = [[measured(c) for c in (optimize, [*optimize, "--certificate", str(path)], check)] for _ in range(repeat)]
-    without, with_it, checking = (statistics.median(s for s, _ in runs) for runs in zip(*rounds, strict=True))
+    optimize = graph_workbench("optimize", model, "-o", out, "--no-verify", *options)
+    check = graph_workbench("check", model, out, path)
+    rounds = [[ran(c) for c in (optimize, [*optimize, "--certificate", str(path)], check)] for _ in range(repeat)]
+    seconds = [f"{statistics.median(run.seconds for run in runs):.2f}" for runs in zip(*rounds, strict=True)]
     content = json.loads(path.read_text())
-    code = subprocess.run([*check, "--require", "log,bounds"], cwd=ROOT, capture_output=True, check=False).returncode
-    bound = ("not proven" if code else "proven") if content["bounds"] else "-"
+    bound = "-"
+    if content["bounds"]:
+        bound = "not proven" if ended([*check, "--require", "log,bounds"]).code else "proven"
     rewrites = sum(len(step["rewrites"]) for step in content["steps"][1:-1])
-    peak = max(runs[2][1] for runs in rounds)
+    peak = max(runs[2].peak for runs in rounds)
     size = f"{path.stat().st_size / 1e3:,.0f}"
-    seconds = (f"{without:.2f}", f"{with_it:.2f}", size, f"{checking:.2f}", f"{peak / 1e6:,.0f}")
-    return f"| {' | '.join((model.stem, pipeline, f'{rewrites:,}', *seconds, bound))} |"
+    return (model.stem, pipeline, f"{rewrites:,}", *seconds[:2], size, seconds[2], f"{peak / 1e6:,.0f}", bound)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", type=Path)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--pipelines", nargs="+", choices=PIPELINES, default=list(PIPELINES), metavar="NAME")
-    chosen = parser.parse_args()
-    compile_modules()
-    print("| model | passes | rewrites | optimize s | with it s | kB | check s | peak MB | bound |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        models = chosen.models or [path for path in default_models(Path(folder)) if path.stat().st_size >= MIN_BYTES]
-        for model in models:
-            for pipeline in chosen.pipelines:
-                print(row(model, pipeline, Path(folder), chosen.repeat), flush=True)
+def published(real: RealModels) -> list[list[str]]:
+    return [[], *([["--repeat", "1", *real.paths]] if real.paths else [])]
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARK = Benchmark(measure, (TABLE,), (*MODELS, repeat(3)), published)

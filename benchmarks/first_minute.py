@@ -1,4 +1,4 @@
-"""The first minute with a model, here and in two viewers: `python benchmarks/first_minute.py [--shots FOLDER]`.
+"""The first minute with a model, here and in two viewers.
 
 Here: the journeys of `tests/journeys.py`, each in an app that was just started, with its seconds from the command that
 starts the app and the clicks that the browser counted; the graph's first drawing is by `graph-workbench app MODEL`, as
@@ -21,42 +21,44 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+from benchmarks.shared.benchmark import Benchmark, Item, Row, option, table
 from tests import journeys
 from tests.browser import ROOT, SCREEN, GraphView, chromium, free_port, running_app, settle, watched_page
 
+FIRST = table("tool", "until", "seconds", "clicks")
+PAGES = table("page", "layout shift")
 MODEL = ROOT / "sample_models" / "resnet50_narrow.onnx"
 LIMIT_S = 60
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shots", type=Path, help="a folder for a screenshot of each last picture")
-    shots = parser.parse_args().shots
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    shots = chosen.shots
     if shots is not None:
         shots.mkdir(parents=True, exist_ok=True)
-    print("| tool | until | seconds | clicks |\n|---|---|---|---|")
+    yield FIRST
     with chromium() as browser:
         if browser is None:
             sys.exit("There is no Chromium here: install one, or run `playwright install chromium`.")
-        ways: list[tuple[str, str, Callable[[Page, Path], object]]] = [
-            ("Graph Workbench", "a smaller model is exported, with the reason and the gain", journeys.stranger),
-            ("Graph Workbench", "the slow operator is coloured", lambda page, _: journeys.engineer(page, "Conv")),
-            ("Graph Workbench", "a new pass is accepted and used", lambda page, _: journeys.author(page)),
-        ]
-        report("Graph Workbench", "the graph is drawn", drawn_here(browser, shots and shots / "Graph Workbench.png"))
-        for tool, until, way in ways:
-            report(tool, until, here(browser, way, shots and shots / f"{until[:20]}.png"))
+        drawn = "the graph is drawn"
+        yield row("Graph Workbench", drawn, drawn_here(browser, shots and shots / "Graph Workbench.png"))
+        for until, way in WAYS.items():
+            yield row("Graph Workbench", until, here(browser, way, shots and shots / f"{until[:20]}.png"))
         for tool, command, look in (
             ("Netron", netron, netron_drawn),
             ("Model Explorer", model_explorer, explorer_drawn),
         ):
-            report(tool, "the graph is drawn", elsewhere(browser, command, look, shots and shots / f"{tool}.png"))
-        report_pages(browser)
+            yield row(tool, drawn, elsewhere(browser, command, look, shots and shots / f"{tool}.png"))
+        yield from of_pages(browser)
 
 
-def report_pages(browser: Browser) -> None:
+WAYS: dict[str, Callable[[Page, Path], object]] = {
+    "a smaller model is exported, with the reason and the gain": journeys.stranger,
+    "the slow operator is coloured": lambda page, _: journeys.engineer(page, "Conv"),
+    "a new pass is accepted and used": lambda page, _: journeys.author(page),
+}
+
+
+def of_pages(browser: Browser) -> Iterator[Item]:
     """The graph's first drawing in new sessions of an app that runs, and how much each page moves while it is drawn."""
     with running_app() as (address, _):
         seconds = []
@@ -66,21 +68,22 @@ def report_pages(browser: Browser) -> None:
                 page.goto(f"{address}/optimize?model={MODEL}", wait_until="commit")
                 GraphView(page)
                 seconds.append(time.perf_counter() - begun)
-        print("\n| page | layout shift |\n|---|---|")
+        yield PAGES
         for name in journeys.PAGES:
             with watched_page(browser) as page:
                 page.add_init_script(journeys.WATCH_SHIFTS)
-                print(f"| {name} | {journeys.layout_shift(page, f'{address}/{name}?model={MODEL}'):.3f} |", flush=True)
+                yield name, f"{journeys.layout_shift(page, f'{address}/{name}?model={MODEL}'):.3f}"
     first, *later = seconds
-    print(
-        f"\nIn an app that runs already, a new session has the graph after {first:.1f} s the first time, then "
+    yield (
+        f"In an app that runs already, a new session has the graph after {first:.1f} s the first time, then "
         f"after {min(later):.1f} to {max(later):.1f} s."
     )
 
 
-def report(tool: str, until: str, figures: tuple[float, int] | None) -> None:
-    cells = ("not installed", "") if figures is None else (f"{figures[0]:.1f}", f"{figures[1]}")
-    print(f"| {tool} | {until} | {cells[0]} | {cells[1]} |", flush=True)
+def row(tool: str, until: str, figures: tuple[float, int] | None) -> Row:
+    if figures is None:
+        return tool, until, "not installed", ""
+    return tool, until, f"{figures[0]:.1f}", f"{figures[1]}"
 
 
 def here(browser: Browser, way: Callable[[Page, Path], object], shot: Path | None) -> tuple[float, int]:
@@ -176,5 +179,5 @@ def explorer_drawn(page: Page) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    main()
+SHOTS = option("--shots", type=Path, help="a folder for a screenshot of each last picture")
+BENCHMARK = Benchmark(measure, (FIRST, PAGES), (SHOTS,))

@@ -1,4 +1,4 @@
-"""How the engine's time grows with the graph: `python benchmarks/growth.py [optimize] [report]`.
+"""How the engine's time grows with the graph.
 
 CPU seconds (user and system) of `optimize --preset simplify --no-verify`, and of `report` with the same options, a
 process each, on graphs of eight kinds in growing sizes: BERTs; a chain of Adds, each of a constant; a chain in which
@@ -10,24 +10,21 @@ thousand nodes, so it is measured on smaller ones.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from benchmarks.shared.benchmark import Benchmark, Item, Row, option, table
+from benchmarks.shared.bert import bert_of
+from benchmarks.shared.processes import compile_modules, graph_workbench, ran
 
-from benchmarks.engine import compile_modules  # noqa: E402
-from benchmarks.simplify_models import bert_of  # noqa: E402
-from benchmarks.verified import cpu_seconds  # noqa: E402
-
-OPTIMIZE = (sys.executable, "-m", "workbench", "optimize", "--preset", "simplify", "--no-verify")
-REPORT = (sys.executable, "-m", "workbench", "report", "--preset", "simplify", "--no-verify")
+TABLE = table("graph", "nodes", "left", "CPU s", "growth")
+COMMANDS = ("optimize", "report")
 FUNCTIONS = ("Exp", "Tanh", "Abs", "Sigmoid", "Softsign")
 SIZES = (1_000, 10_000, 100_000)
 REPORT_SIZES = (512, 1_024, 2_048)
@@ -113,28 +110,34 @@ KINDS: dict[str, tuple[Callable[[int], ModelProto], tuple[int, ...]]] = {
 }
 
 
-def main() -> None:
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
     compile_modules()
-    for command in sys.argv[1:] or ("optimize", "report"):
-        print(f"\n`{command}`\n\n| graph | nodes | left | CPU s | growth |\n|---|---|---|---|---|")
+    for command in chosen.commands or COMMANDS:
+        yield f"`{command}`"
+        yield TABLE
         for kind, (make, sizes) in KINDS.items():
-            _rows(command, kind, make, sizes if command == "optimize" else REPORT_SIZES)
+            yield from rows(command, kind, make, sizes if command == "optimize" else REPORT_SIZES)
 
 
-def _rows(command: str, kind: str, make: Callable[[int], ModelProto], sizes: tuple[int, ...]) -> None:
+def rows(command: str, kind: str, make: Callable[[int], ModelProto], sizes: tuple[int, ...]) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         model, written, page = (Path(folder) / name for name in ("model.onnx", "out.onnx", "report.html"))
         previous: tuple[int, float] | None = None
         for size in sizes:
             onnx.save(make(size), model)
-            seconds = cpu_seconds([*OPTIMIZE, str(model), "-o", str(written)])
+            seconds = cpu_seconds("optimize", model, written)
             if command == "report":
-                seconds = cpu_seconds([*REPORT, str(model), "-o", str(page)])
+                seconds = cpu_seconds("report", model, page)
             growth = "-" if previous is None else f"{seconds / previous[1] / (size / previous[0]):.2f}"
             left = len(onnx.load(written).graph.node)
-            print(f"| {kind} | {size:,} | {left:,} | {seconds:.2f} | {growth} |", flush=True)
+            yield kind, f"{size:,}", f"{left:,}", f"{seconds:.2f}", growth
             previous = size, seconds
 
 
-if __name__ == "__main__":
-    main()
+def cpu_seconds(command: str, model: Path, out: Path) -> float:
+    """Not verified, which exit code 3 says."""
+    words = graph_workbench(command, "--preset", "simplify", "--no-verify", model, "-o", out)
+    return ran(words, allowed=(0, 3)).cpu_seconds
+
+
+BENCHMARK = Benchmark(measure, (TABLE,), (option("commands", nargs="*", help="optimize, report; else both"),))

@@ -1,68 +1,70 @@
-"""Quantizers of others on models, and which operators lose most: `python benchmarks/int8.py [MODEL ...]`.
+"""Quantizers of others on models, and which operators lose most.
 
-MODEL: a file, besides the samples and narrow networks of `gpu_networks.py` with random weights; the inputs that
-`extract` recorded beside a part of a model are its inputs. One row per model and quantizer of ONNX Runtime, with one
-scale for each weight and with one for each channel, and one row of ModelOpt's quantizer, where it is installed. Each
-model is simplified first, since the quantizers expect folded batch norms. Ranges are those of one input, seeded or
-recorded, the same on which results are compared. Weights are the bytes of all constants before and after. The error
-is the largest of any output, relative to its largest element, in ONNX Runtime without optimizations. What an operator
-loses is that error if its rewrite alone is applied, all others left out; operators that share a quantized operand are
-one rewrite. Prints Markdown.
+The default models are three samples, and narrow networks of `gpu/networks.py` with random weights. Of the UNet, the
+innermost block is measured, on the inputs that it has in a run of the whole.
+
+One row per model and quantizer of ONNX Runtime, with one scale for each weight and with one for each channel, and one
+row of ModelOpt's quantizer, where it is installed. Each model is simplified first, since the quantizers expect folded
+batch norms. Ranges are those of one input, seeded or recorded, the same on which results are compared. Weights are the
+bytes of all constants before and after. The error is the largest of any output, relative to its largest element, in
+ONNX Runtime without optimizations. What an operator loses is that error if its rewrite alone is applied, all others
+left out; operators that share a quantized operand are one rewrite.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import workbench as wb
+from benchmarks.shared.benchmark import MODELS, Benchmark, Item, RealModels, Row, table
+from benchmarks.shared.models import models_of
+from benchmarks.shared.processes import graph_workbench, ran
+from passes import find_pass
+from workbench.errors import UserError, one_sentence
+from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io.exporting import export_onnx
+from workbench.formats.opsets.written import NEWEST
+from workbench.interfaces.cli.reduce import inputs_path
+from workbench.ir import Graph, Node
+from workbench.rewrite import AppliedRewrite
+from workbench.run.compare import compare
+from workbench.run.inputs import read_inputs
 
-if TYPE_CHECKING:
-    from workbench.evidence.verification.verifier import Verifier
-    from workbench.ir import Graph, Node
-    from workbench.rewrite import AppliedRewrite
-
-SAMPLES = ("ppocr_cls_v2", "basic_pitch_nmp", "resnet50_narrow")
-EXPORTED = ("vit_b16", "llama_block")
+DEFAULT = ("ppocr_cls_v2", "basic_pitch_nmp", "resnet50_narrow", "vit_b16_narrow", "llama_block_narrow")
+UNET = "unet_sd15_raw"  # each quantized operator is a run, and one of the whole takes seconds
+MIDDLE_BLOCK = ("--from", "add_39,ctx,unsqueeze_19,unsqueeze_21", "--to", "add_47")
+PUBLISHED = ("magika_v3_3", "ppocrv4_det", "open_nsfw_resnet", "ddddocr_det_yolox", "bert_12l_raw", UNET)
 SCALES = {"tensor": {"per_channel": False}, "channel": {"per_channel": True}}
 QUANTIZERS = {  # the options of each row, by its scales
     "ort_quantize_dynamic": SCALES,
     "ort_quantize_static": SCALES,
     "modelopt_quantize": {"channel": {}},
 }
-COLUMNS = ("model", "quantizer", "scales", "operators", "nodes", "MB of weights", "error", "lose most alone")
+TABLE = table("model", "quantizer", "scales", "operators", "nodes", "MB of weights", "error", "lose most alone")
 LOSERS = 3
 MAX_NAME = 30
 
 
-def main() -> None:
-    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    yield TABLE
     with tempfile.TemporaryDirectory() as folder:
-        networks = [_exported(name, Path(folder)) for name in EXPORTED]
-        samples = [ROOT / "sample_models" / f"{name}.onnx" for name in SAMPLES]
-        for model in [*samples, *networks, *map(Path, sys.argv[1:])]:
-            for row in _rows(model):
-                print(f"| {' | '.join(row)} |", flush=True)
+        for model in models_of(chosen, DEFAULT):
+            yield from _rows(_middle_block(model, Path(folder)) if model.stem == UNET else model)
 
 
-def _exported(name: str, folder: Path) -> Path:
-    """The file of a network of `gpu_networks.py` with few and narrow layers, at batch 1."""
-    from benchmarks.gpu_networks import exported, network
+def _middle_block(unet: Path, folder: Path) -> Path:
+    """The innermost block of the UNet as a model, with its inputs recorded beside it."""
+    part = folder / f"{unet.stem}_middle_block.onnx"
+    ran(graph_workbench("extract", unet, *MIDDLE_BLOCK, "-o", part))
+    return part
 
-    return exported(*network(name, 1, True), folder / f"{name}_narrow.onnx")
 
-
-def _rows(model: Path) -> Iterator[tuple[str, ...]]:
-    import workbench as wb
-    from passes import find_pass
-    from workbench.errors import UserError, one_sentence
-    from workbench.evidence.verification.verifier import Verifier
-
+def _rows(model: Path) -> Iterator[Row]:
     graph = wb.load(model)
     with Verifier(graph, _recorded(model, graph)) as original:
         simple = wb.optimize(graph, verifier=original, verify="end").graph
@@ -82,18 +84,12 @@ def _rows(model: Path) -> Iterator[tuple[str, ...]]:
 
 def _recorded(model: Path, graph: Graph) -> dict | None:
     """The inputs beside the file of a part; None if there are none."""
-    from workbench.interfaces.cli.reduce import inputs_path
-    from workbench.run.inputs import read_inputs
-
     file = Path(inputs_path(model))
     return read_inputs(file, graph) if file.exists() else None
 
 
-def _row(original: Verifier, simple: Graph, expected: dict, name: str, options: dict) -> tuple[str, ...]:
+def _row(original: Verifier, simple: Graph, expected: dict, name: str, options: dict) -> Row:
     """What follows the names in a row. Raises UserError if the quantizer fails, or its result does not run."""
-    import workbench as wb
-    from workbench.errors import UserError
-
     step_options = {f"{name}.{option}": value for option, value in options.items()}
     history = wb.optimize(simple, [name], options=step_options, verifier=original, verify="end")
     if history[1].facts.failed:
@@ -110,9 +106,6 @@ def _row(original: Verifier, simple: Graph, expected: dict, name: str, options: 
 
 
 def _outputs(original: Verifier, graph: Graph) -> dict:
-    from workbench.formats.io.exporting import export_onnx
-    from workbench.formats.opsets.written import NEWEST
-
     with tempfile.TemporaryDirectory() as folder:
         file = export_onnx(graph, Path(folder) / "model.onnx", check=False, opset=NEWEST).path
         return original.worker.outputs(file, original.inputs_of(graph), anew=True).tensors
@@ -120,8 +113,6 @@ def _outputs(original: Verifier, graph: Graph) -> dict:
 
 def _error(expected: dict, found: dict) -> float:
     """The largest relative error; infinite if an output is of another shape, or integers differ."""
-    from workbench.run.compare import compare
-
     compared = compare(expected, found)
     return math.inf if any(one.max_rel is None for one in compared.outputs) else compared.max_rel_error or 0.0
 
@@ -148,5 +139,8 @@ def _text(error: float) -> str:
     return f"{error:.1e}" if math.isfinite(error) else "not comparable"
 
 
-if __name__ == "__main__":
-    main()
+def published(real: RealModels) -> list[list[str]]:
+    return [["--and-default", *real.named(*PUBLISHED)]]
+
+
+BENCHMARK = Benchmark(measure, (TABLE,), MODELS, published)

@@ -1,38 +1,31 @@
 """ResNet-50, random weights: as loaded, folded, and with each layout strategy, measured interleaved.
 
-    python benchmarks/layouts.py [--batch 1] [--device cpu|cuda] [--dtype float32] [--repeat 20]
-
 By torch and, on the CPU in float32, by ONNX Runtime; the variants of a backend run interleaved. The weights are random,
-the graph is the onnx package's light_resnet50. Prints Markdown tables.
+the graph is the onnx package's light_resnet50.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from workbench.run.measurement.measurement_result import Measurement
+import numpy as np
+import onnx
+from onnx import numpy_helper
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import workbench as wb
+from benchmarks.shared.benchmark import Benchmark, Item, option, repeat, table
+from benchmarks.shared.timing import interval
+from sample_models.light import random_light
+from workbench.run.measurement.formatting import machine_text
+from workbench.run.measurement.measurement_result import Measurement
+
+TABLE = table("variant", "median ms", "min ms", "p90 ms", "ratio", "95 % between", "peak MB", "error")
 
 
-def main() -> None:
-    import onnx
-
-    import workbench as wb
-    from sample_models.light import random_light
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--repeat", type=int, default=20)
-    chosen = parser.parse_args()
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "resnet50.onnx"
         model = random_light("resnet50")
@@ -48,14 +41,11 @@ def main() -> None:
             measurement = wb.measure(
                 variants, device=chosen.device, backend=backend, dtype=chosen.dtype, repeat=chosen.repeat
             )
-            _print(measurement, backend, chosen.batch)
+            yield from items_of(measurement, backend, chosen.batch)
 
 
 def free_batch(model) -> None:
     """Make the batch N, in place. The reshape before the classifier has a batch of 1 and gets -1."""
-    import numpy as np
-    from onnx import numpy_helper
-
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = "N"
 
@@ -64,23 +54,23 @@ def free_batch(model) -> None:
             tensor.CopyFrom(numpy_helper.from_array(np.array([-1, 2048]), tensor.name))
 
 
-def _print(measurement: Measurement, backend: str, batch: int) -> None:
-    machine = measurement.machine
-    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
-    print(f"\n{machine.device_name}, {machine.threads} threads; {versions}; {backend}, batch {batch}\n")
-    print("| variant | median ms | min ms | p90 ms | ratio | 95 % between | peak MB | error |")
-    print("|---|---|---|---|---|---|---|---|")
+def items_of(measurement: Measurement, backend: str, batch: int) -> Iterator[Item]:
+    yield f"{machine_text(measurement.machine)}; {backend}, batch {batch}"
+    yield TABLE
     for label, v in measurement.variants.items():
-        interval = f"{v.ratio.ratio_low:.2f} and {v.ratio.ratio_high:.2f}"
-        peak = v.memory.peak_bytes / 1e6
+        times = (f"{time:.1f}" for time in (v.latency.median_ms, v.latency.min_ms, v.latency.p90_ms))
         error = v.error.max_rel_error if v.error else float("nan")
-        print(
-            f"| {label} | {v.latency.median_ms:.1f} | {v.latency.min_ms:.1f} | {v.latency.p90_ms:.1f} "
-            f"| {v.ratio.ratio:.2f} | {interval} | {peak:,.0f} | {error:.1e} |"
+        yield (
+            *(label, *times, f"{v.ratio.ratio:.2f}", interval(v.ratio)),
+            *(f"{v.memory.peak_bytes / 1e6:,.0f}", f"{error:.1e}"),
         )
-    for note in measurement.notes:
-        print(f"\n{note}")
+    yield from measurement.notes
 
 
-if __name__ == "__main__":
-    main()
+OPTIONS = (
+    option("--batch", type=int, default=1),
+    option("--device", default="cpu"),
+    option("--dtype", default="float32"),
+    repeat(20),
+)
+BENCHMARK = Benchmark(measure, (TABLE,), OPTIONS, lambda real: [["--batch", "1"], ["--batch", "2"]])

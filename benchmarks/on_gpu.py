@@ -1,9 +1,10 @@
-"""All measurements that need a GPU, in minutes: `python benchmarks/on_gpu.py [--minutes 7] [--out FOLDER]`.
+"""All measurements that need a GPU, in minutes.
 
-The most important parts run first, each in a process that is ended at its time limit. Its results so far stay:
-FOLDER/PART.jsonl has a row in each line, FOLDER/PART.log the printed text. A second start with the same folder skips
-parts that ended by themselves, and of the others what they have measured. `python benchmarks/gpu_section.py FOLDER`
-prints Markdown. --device cpu --small runs everything on any machine in three minutes.
+`python benchmarks/on_gpu.py [--minutes 7] [--out FOLDER]` measures. The most important parts run first, each in a
+process that is ended at its time limit. Its results so far stay: FOLDER/PART.jsonl has a row in each line,
+FOLDER/PART.log the printed text. A second start with the same folder skips parts that ended by themselves, and of the
+others what they have measured. `python -m benchmarks on_gpu FOLDER` prints the tables. --device cpu --small runs
+everything on any machine in three minutes.
 
 Beside torch with numpy it needs onnx, onnxruntime, onnx-ir, SQLAlchemy, psutil and pytest, and what these need.
 """
@@ -20,7 +21,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # since this file is a command too
+
+from benchmarks.gpu.section import BENCHMARK  # noqa: E402
+
+__all__ = ["BENCHMARK", "MORE_TO_DO", "ROOT", "run_part"]
 MORE_TO_DO = 75  # the exit code of a part that another start goes on with: EX_TEMPFAIL of sysexits.h
 # The largest share of the whole time for each part; time that it does not use is left for the parts after it.
 SHARES: Mapping[str, float] = {
@@ -30,7 +36,7 @@ SHARES: Mapping[str, float] = {
     "networks": 0.45,
     "profiler": 0.1,
     "oneflow": 0.2,
-    "lanes": 0.15,
+    "streams": 0.15,
     "memory": 0.15,
     "fusions": 0.1,
 }
@@ -65,11 +71,12 @@ def main() -> None:
 
 def run_part(part: str, out: Path, device: str, small: bool, limit_s: float) -> str:
     """Run a part for at most limit_s; then end its processes. Returns "done", or how it ended."""
-    command = [sys.executable, str(HERE / "gpu_parts.py"), part, str(out), device, str(int(small)), f"{limit_s:.0f}"]
+    words = [part, str(out.resolve()), device, str(int(small)), f"{limit_s:.0f}"]
+    command = [sys.executable, "-m", "benchmarks.gpu.parts", *words]
     cache = {"WORKBENCH_CACHE": str((out / "cache").resolve()), "PYTHONUNBUFFERED": "1"}
     with (out / f"{part}.log").open("ab") as log:
         process = subprocess.Popen(
-            command, stdout=log, stderr=log, env={**os.environ, **cache}, cwd=HERE.parent, start_new_session=True
+            command, stdout=log, stderr=log, env={**os.environ, **cache}, cwd=ROOT, start_new_session=True
         )
         try:
             code = process.wait(limit_s)

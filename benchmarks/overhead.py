@@ -1,36 +1,29 @@
 """The overhead of our executor over torch: a module, and its export run operator by operator.
 
-    python benchmarks/overhead.py [--turns 400]
-
 Small modules with random weights, for which the overhead around operators is largest. They are exported by TorchScript,
 opened, and run by `TorchExecutor` without any pass, interleaved with the module, in one process with all threads. The
-ratio is of the medians, with its 95 % interval. Prints Markdown.
+ratio is of the medians, with its 95 % interval.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
-import sys
 import tempfile
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import workbench as wb
+from benchmarks.shared.benchmark import Benchmark, Item, Row, option, table
+from benchmarks.shared.timing import interleaved, interval
+from tests.torch_bert import Bert
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.run.measurement.statistics import ratio, spread
 
-import workbench as wb  # noqa: E402
-from tests.torch_bert import Bert  # noqa: E402
-from workbench.backends.torch.executor.executor import TorchExecutor  # noqa: E402
-from workbench.run.measurement.interleave import interleaved, repetitions  # noqa: E402
-from workbench.run.measurement.statistics import ratio, spread  # noqa: E402
-
-HEAD = "| module | nodes | module ms | executor ms | ratio | 95 % between |\n|" + "---|" * 6
+TABLE = table("module", "nodes", "module ms", "executor ms", "ratio", "95 % between")
 
 
 class Residual(nn.Module):
@@ -73,19 +66,16 @@ def modules() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=400)
-    turns = parser.parse_args().turns
-    print(HEAD)
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    yield TABLE
     for name, (module, operands) in modules().items():
-        print(f"| {name} | {' | '.join(cells(module.eval(), operands, turns))} |", flush=True)
+        yield (name, *cells(module.eval(), operands, chosen.iterations))
     versions = f"Python {platform.python_version()}, torch {torch.__version__}"
-    print(f"\n{turns} turns; {torch.get_num_threads()} threads; {versions}.")
+    yield f"{chosen.iterations} iterations; {torch.get_num_threads()} threads; {versions}."
 
 
 @torch.inference_mode()
-def cells(module: nn.Module, operands: tuple[torch.Tensor, ...], turns: int) -> tuple[str, ...]:
+def cells(module: nn.Module, operands: tuple[torch.Tensor, ...], iterations: int) -> Row:
     """The cells of a row. Raises AssertionError if the executor's outputs differ from the module's."""
     graph = exported(module, operands)
     executor = TorchExecutor(graph)
@@ -97,15 +87,15 @@ def cells(module: nn.Module, operands: tuple[torch.Tensor, ...], turns: int) -> 
     expected, outputs = module(*operands), run(*operands)
     for one, other in zip([expected] if isinstance(expected, torch.Tensor) else expected, outputs, strict=True):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
-    runs = {"module": timed(lambda: module(*operands)), "executor": timed(lambda: run(*operands))}
-    times = interleaved(runs, repetitions(turns, warmup=turns // 10))
+    runs = {"module": lambda: module(*operands), "executor": lambda: run(*operands)}
+    times = interleaved(runs, iterations, warmup=iterations // 10)
     medians = [f"{spread(milliseconds).median_ms:.3f}" for milliseconds in times.values()]
     to_module = ratio(times["executor"], times["module"])
     return (
         f"{len(graph.nodes):,}",
         *medians,
         f"{to_module.ratio:.3f}",
-        f"{to_module.ratio_low:.3f} and {to_module.ratio_high:.3f}",
+        interval(to_module, 3),
     )
 
 
@@ -115,16 +105,4 @@ def exported(module: nn.Module, operands: tuple[torch.Tensor, ...]) -> wb.Graph:
         return wb.load(f"{folder}/module.onnx")
 
 
-def timed(run: Callable[[], Any]) -> Callable[[], float]:
-    """A function that runs `run` once and returns the milliseconds."""
-
-    def milliseconds() -> float:
-        started = time.perf_counter()
-        run()
-        return (time.perf_counter() - started) * 1e3
-
-    return milliseconds
-
-
-if __name__ == "__main__":
-    main()
+BENCHMARK = Benchmark(measure, (TABLE,), (option("--iterations", type=int, default=400),))

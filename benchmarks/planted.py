@@ -1,11 +1,11 @@
-"""Faults planted into models, one at a time, and how many of them `verify` finds: `python benchmarks/planted.py`.
+"""Faults planted into models, one at a time, and how many of them `verify` finds.
 
 Each model is taken as it is, simplified, and simplified in channels-last layout; a fault is planted into that file, and
 the file is compared with the original as `verify` does. A fault changes one thing: a weight or a bias by a few percent,
 a filter, a scalar, an attribute, an operator, the order of two operands, a bound, the axes of a Transpose. It counts if
 ONNX Runtime runs the file, and if the node that it is in computes something else on random operands.
 
-The files without a fault must be equal.
+The files without a fault must be equal. The default models are three samples.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +23,23 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import workbench as wb
+from benchmarks.shared.benchmark import MODELS, Benchmark, Item, RealModels, option, table
+from benchmarks.shared.models import models_of
+from benchmarks.shared.timing import timed
+from workbench.backends.onnxruntime.sessions import open_session, run_session
+from workbench.evidence.verification.verifier import Verifier
+from workbench.ir import Graph
+from workbench.run.inner_values.recording import message_of, session_with_values
 
-import workbench as wb  # noqa: E402
-from workbench.backends.onnxruntime.sessions import open_session, run_session  # noqa: E402
-from workbench.evidence.verification.verifier import Verifier  # noqa: E402
-from workbench.ir import Graph  # noqa: E402
-from workbench.run.inner_values.recording import message_of, session_with_values  # noqa: E402
+DEFAULT = ("ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp")
+PUBLISHED = ("bert_12l_raw", "ddddocr_det_yolox", "open_nsfw_resnet", "ppocrv4_det", "ppocrv4_rec")
+FORMS: Mapping[str, dict[str, Any]] = {  # how the files are made, and with which words
+    "as it is": {"preset": "none"},
+    "simplified": {"preset": "simplify"},
+    "channels last": {"preset": "simplify", "layout": "greedy", "target": "cuda"},
+}
+TABLE = table("fault", *FORMS, "all")
 
 Change = Callable[[], bool]  # changes the model in place; False if it has nothing to change
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
@@ -338,12 +345,7 @@ class Outcome:
 
 def forms_of(graph: Graph, folder: Path) -> Iterator[tuple[str, Path]]:
     """Files that compute what the graph computes, by how they were made."""
-    words: dict[str, dict[str, Any]] = {
-        "as it is": {"preset": "none"},
-        "simplified": {"preset": "simplify"},
-        "channels last": {"preset": "simplify", "layout": "greedy", "target": "cuda"},
-    }
-    for how, chosen in words.items():
+    for how, chosen in FORMS.items():
         file = folder / f"{how.replace(' ', '_')}.onnx"
         wb.export(wb.optimize(graph, **chosen).graph, file)
         yield how, file
@@ -379,64 +381,64 @@ def planted(
         yield Outcome(fault, verdict.ok is False, verdict.sentence)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", type=Path)
-    parser.add_argument("--faults", type=int, default=40, help="for each model and form of it")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--missed", action="store_true", help="print what was not found")
-    chosen = parser.parse_args()
-    random = np.random.default_rng(chosen.seed)
-    counts: Counter[tuple[str, str, bool]] = Counter()
-    refused, compared, start = [], 0, time.monotonic()
-    samples = ROOT / "sample_models"
-    models = chosen.models or [
-        samples / f"{name}.onnx" for name in ("ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp")
-    ]
-    for path in models:
+@dataclass
+class Tally:
+    """Outcomes by kind of fault, form of the model, and whether the fault was found; and the files without a fault that
+    were refused."""
+
+    counts: Counter[tuple[str, str, bool]]
+    compared: int
+    refused: list[str]
+
+    def cell(self, kinds: Sequence[str], forms: Sequence[str]) -> str:
+        """Found of planted."""
+        found, missed = (sum(self.counts[k, form, ok] for k in kinds for form in forms) for ok in (True, False))
+        return f"{found:,} of {found + missed:,}"
+
+    def cells(self, kinds: Sequence[str]) -> tuple[str, ...]:
+        """In each form, and in all of them."""
+        return (*(self.cell(kinds, [form]) for form in FORMS), self.cell(kinds, [*FORMS]))
+
+
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    tally, seconds = timed(lambda: tally_of(chosen))
+    kinds = sorted({kind for kind, _, _ in tally.counts})
+    yield TABLE
+    yield from ((kind, *tally.cells([kind])) for kind in kinds)
+    yield ("all", *tally.cells(kinds))
+    yield f"{tally.compared} files without a fault were compared, of which {len(tally.refused)} were refused."
+    yield from (f"- {sentence}" for sentence in tally.refused)
+    yield f"{seconds:,.0f} s in all."
+
+
+def tally_of(chosen: argparse.Namespace) -> Tally:
+    random, tally = np.random.default_rng(chosen.seed), Tally(Counter(), 0, [])
+    for path in models_of(chosen, DEFAULT):
         with tempfile.TemporaryDirectory() as scratch, Verifier(wb.load(path)) as verifier:
             graph = wb.load(path, dims=dict(verifier.dims) if verifier.reference else {})
             for how, file in forms_of(graph, Path(scratch)):
                 print(f"{path.stem}, {how}", file=sys.stderr)
                 verdict = verifier.check_file(wb.load(file), file)
-                compared += 1
+                tally.compared += 1
                 if not verdict.ok:
-                    refused.append(f"{path.stem}, {how}: {verdict.sentence}")
+                    tally.refused.append(f"{path.stem}, {how}: {verdict.sentence}")
                     continue
                 for outcome in planted(verifier, file, chosen.faults, random, Path(scratch) / "planted.onnx"):
-                    counts[outcome.fault.kind, how, outcome.found] += 1
+                    tally.counts[outcome.fault.kind, how, outcome.found] += 1
                     if chosen.missed and not outcome.found:
-                        print(
-                            f"missed in {path.stem}, {how}: {outcome.fault.words}: {outcome.sentence}", file=sys.stderr
-                        )
-    print_table(counts)
-    print(f"\n{compared} files without a fault were compared, of which {len(refused)} were refused.")
-    for sentence in refused:
-        print(f"- {sentence}")
-    print(f"\n{time.monotonic() - start:,.0f} s in all.")
+                        missed = f"missed in {path.stem}, {how}: {outcome.fault.words}: {outcome.sentence}"
+                        print(missed, file=sys.stderr)
+    return tally
 
 
-def print_table(counts: Counter[tuple[str, str, bool]]) -> None:
-    """Found of planted, by kind of fault and by form of the model."""
-    forms = list(dict.fromkeys(how for _, how, _ in counts))
-    print(f"| fault | {' | '.join(forms)} | all |")
-    print("|---" * (len(forms) + 2) + "|")
-
-    def cell(fits: Callable[[str, str], bool]) -> str:
-        found, all_ = (
-            sum(number for (kind, how, ok), number in counts.items() if fits(kind, how) and (ok or every))
-            for every in (False, True)
-        )
-        return f"{found:,} of {all_:,}"
-
-    for kind in sorted({kind for kind, _, _ in counts}):
-        cells = [
-            cell(partial(lambda k, h, kind, form: k == kind and h == form, kind=kind, form=form)) for form in forms
-        ]
-        print(f"| {kind} | {' | '.join(cells)} | {cell(lambda k, h, kind=kind: k == kind)} |")
-    totals = [cell(partial(lambda k, h, form: h == form, form=form)) for form in forms]
-    print(f"| all | {' | '.join(totals)} | {cell(lambda k, h: True)} |")
+def published(real: RealModels) -> list[list[str]]:
+    return [["--faults", "42", "--and-default", *real.named(*PUBLISHED)]]
 
 
-if __name__ == "__main__":
-    main()
+OPTIONS = (
+    *MODELS,
+    option("--faults", type=int, default=40, help="for each model and form of it"),
+    option("--seed", type=int, default=0),
+    option("--missed", action="store_true", help="say on stderr what was not found"),
+)
+BENCHMARK = Benchmark(measure, (TABLE,), OPTIONS, published)

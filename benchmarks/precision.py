@@ -1,17 +1,18 @@
-"""Casts by every precision strategy and by other converters: `python benchmarks/precision.py [MODEL ...]`.
+"""Casts by every precision strategy and by other converters.
 
-MODEL: a file, or a network of `gpu_networks.py`, whose weights are random. One row per model and converter. Each model
-is simplified first, so that all of them get the same file; ours know from a run on seeded inputs what must stay. The
+One row per model and converter. Each model is simplified first, so that all of them get the same file; ours know from a
+run on seeded inputs what must stay. The
 converters of others are measured where they are installed: onnxconverter-common (float16, auto_mixed_precision), ONNX
 Runtime's transformers package and ModelOpt's AutoCast, which is calibrated by the same inputs. Counted are the Casts
 between float32 and float16 of what is written, and the bytes that they read and write in one run. The error is the
 largest of any output, relative to its largest element, where each result in float16 is rounded, as a device does that
-computes in float16; ONNX Runtime on a CPU leaves roundings out.
-Prints Markdown.
+computes in float16; ONNX Runtime on a CPU leaves roundings out. The default models are three samples, and two networks
+of `gpu/networks.py` with random weights.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import math
 import sys
@@ -23,39 +24,35 @@ from typing import Any
 
 import onnx
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import workbench as wb
+from benchmarks.shared.benchmark import MODELS, Benchmark, Item, Row, default_and_real, table
+from benchmarks.shared.models import models_of
+from passes import find_pass
+from workbench.evidence.verification.verifier import Verifier
+from workbench.ir import DataType
+from workbench.planning.precision.cast_cost import count_casts
+from workbench.run.inputs import write_inputs
+from workbench.run.value_recording import RunRecorder
 
-SAMPLES = ("ppocr_cls_v2", "basic_pitch_nmp", "resnet50_narrow")
-EXPORTED = ("vit_b16", "llama_block")
+DEFAULT = ("ppocr_cls_v2", "basic_pitch_nmp", "resnet50_narrow", "vit_b16", "llama_block")
 STRATEGIES = ("autocast", "greedy", "record-then-insert", "optimal")
-COLUMNS = ("model", "by", "nodes", "Casts", "MB cast", "bound", "stay in float32", "error")
+TABLE = table("model", "by", "nodes", "Casts", "MB cast", "bound", "stay in float32", "error")
 
 
-def main() -> None:
-    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
-    samples = [str(ROOT / "sample_models" / f"{name}.onnx") for name in SAMPLES]
-    for model in sys.argv[1:] or [*samples, *EXPORTED]:
-        with tempfile.TemporaryDirectory() as folder:
-            file = _exported(model, Path(folder)) if model in EXPORTED else Path(model)
-            for row in _rows(file):
-                print(f"| {' | '.join(row)} |", flush=True)
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    yield TABLE
+    for model in models_of(chosen, DEFAULT):
+        yield from _rows(model)
 
 
-def _exported(name: str, folder: Path) -> Path:
-    """The file of a network of `gpu_networks.py` at batch 1."""
-    from benchmarks.gpu_networks import exported, network
-
-    return exported(*network(name, 1, False), folder / f"{name}.onnx")
-
-
-def _rows(model: Path) -> Iterator[tuple[str, ...]]:
-    import workbench as wb
-    from workbench.evidence.verification.verifier import Verifier
-    from workbench.run.value_recording import RunRecorder
-
+def _rows(model: Path) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as scratch, Verifier(wb.load(model)) as original:
-        error_of = RunRecorder(original.worker, original.inputs_of).output_error(original.original, "float16")
+        recorder = RunRecorder(original.worker, lambda graph: [original.inputs_of(graph)])
+        output_error = recorder.output_error(original.original, "float16")
+
+        def error_of(other: wb.Graph) -> float:
+            return output_error.of(other, math.inf)
+
         simple = wb.optimize(original.original).graph
         file = Path(scratch) / "simple.onnx"
         wb.export(simple, file)
@@ -74,14 +71,8 @@ def _rows(model: Path) -> Iterator[tuple[str, ...]]:
             yield (model.stem, name, *_converted(convert, file, Path(scratch) / "converted.onnx", error_of))
 
 
-def _converted(
-    convert: Callable[[Any], Any], file: Path, target: Path, error_of: Callable[[Any], float]
-) -> tuple[str, ...]:
+def _converted(convert: Callable[[Any], Any], file: Path, target: Path, error_of: Callable[[Any], float]) -> Row:
     """The row of another converter: what it wrote, or why it wrote nothing that runs."""
-    import workbench as wb
-    from workbench.ir import DataType
-    from workbench.planning.precision.cast_cost import count_casts
-
     try:
         with contextlib.redirect_stdout(sys.stderr):  # one of them prints its attempts
             onnx.save(convert(onnx.load(file)), target)
@@ -110,8 +101,6 @@ def _error_or_reason(error_of: Callable[[Any], float], graph: Any) -> str:
 
 
 def _others(original: Any, scratch: Path) -> dict[str, Callable[[Any], Any]]:
-    from passes import find_pass
-
     found: dict[str, Callable[[Any], Any]] = {}
     try:
         from onnxconverter_common import auto_mixed_precision, float16
@@ -135,8 +124,6 @@ def _others(original: Any, scratch: Path) -> dict[str, Callable[[Any], Any]]:
 def _by_modelopt(inputs: Any, folder: Path, model: Any) -> Any:
     """Imported here, since its log goes to what standard output is then."""
     from modelopt.onnx.autocast import convert_to_mixed_precision
-
-    from workbench.run.inputs import write_inputs
 
     calibration, file = folder / "calibration", folder / "model.onnx"
     calibration.mkdir(parents=True)
@@ -163,5 +150,4 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).replace("|", "/").split())[:120].strip()
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARK = Benchmark(measure, (TABLE,), MODELS, default_and_real)

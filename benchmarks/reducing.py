@@ -1,48 +1,48 @@
 """`reduce` on wrong optimizers, whose fault is at a random node of a real model: the nodes left, and the time.
 
-    python benchmarks/reducing.py
-
-The check is a function of this process. Prints a Markdown table.
+The check is a function of this process.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import onnx
+
+from benchmarks.shared.benchmark import Benchmark, Item, table
+from benchmarks.shared.timing import timed
+from tests.faults import FAULTS
+from tests.faulty_models import check_of, faulty
+from workbench.evidence.reduction.recording import Recording
+from workbench.evidence.reduction.reduce import Reduction
+from workbench.evidence.reduction.regions import Whole
+from workbench.formats.io.proto_file import open_proto
+from workbench.run.worker.client import Worker
+
+TABLE = table("fault", "in", "nodes", "left", "candidates checked", "seconds")
 
 
-def main() -> None:
-    import onnx
-
-    from tests.faults import FAULTS
-    from tests.faulty_models import check_of, faulty
-    from workbench.evidence.reduction.recording import Recording
-    from workbench.evidence.reduction.reduce import Reduction
-    from workbench.evidence.reduction.regions import Whole
-    from workbench.formats.io.proto_file import open_proto
-    from workbench.run.worker.client import Worker
-
-    print("| fault | in | nodes | left | candidates checked | seconds |\n|---|---|---|---|---|---|")
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    yield TABLE
     with Worker() as worker, tempfile.TemporaryDirectory() as folder:
         for seed, fault in enumerate(FAULTS):
             name, model, inputs = faulty(fault, seed)
             path = Path(folder) / "model.onnx"
             onnx.save(model, path)
-            start = time.perf_counter()
-            file = open_proto(path)
-            whole = Whole(file, Recording(file, inputs, worker, Path(folder)))
-            reduction = Reduction(whole, check_of(fault.wrong), worker, Path(folder))
-            reduced = reduction.run()
-            seconds = time.perf_counter() - start
+
+            def reduction(fault=fault, inputs=inputs, path=path):
+                file = open_proto(path)
+                whole = Whole(file, Recording(file, inputs, worker, path.parent))
+                begun = Reduction(whole, check_of(fault.wrong), worker, path.parent)
+                return begun, begun.run()
+
+            (begun, reduced), seconds = timed(reduction)
             operators = ", ".join(node.op_type for node in reduced.model.graph.node)
-            counts = f"{reduction.nodes_before} | {reduced.nodes} ({operators}) | {reduction.checked} | {seconds:.1f}"
-            print(f"| {fault.name} | {name} | {counts} |", flush=True)
+            counts = (f"{begun.nodes_before}", f"{reduced.nodes} ({operators})", f"{begun.checked}")
+            yield (fault.name, name, *counts, f"{seconds:.1f}")
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARK = Benchmark(measure, (TABLE,))

@@ -1,10 +1,10 @@
 """ResNet-101 by every layout strategy in mixed precision: OneFlow's table, on this machine.
 
-    python benchmarks/resnet101.py --device cuda                              batch 16, 32 and 64
-    python benchmarks/resnet101.py --batches 1 --side 64 --stages 1,1,1,1     a small one
+    python -m benchmarks resnet101 --device cuda                              batch 16, 32 and 64
+    python -m benchmarks resnet101 --batches 1 --side 64 --stages 1,1,1,1     a small one
 
 All variants of a batch run interleaved. The graph is ResNet-101's, with random weights. `time weighed` and `measured`
-are the strategies that weigh operators by their times on the device. Prints Markdown.
+are the strategies that weigh operators by their times on the device.
 """
 
 from __future__ import annotations
@@ -12,32 +12,26 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from workbench.run.measurement.measurement_result import Measurement
+import onnx
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import passes
+import workbench as wb
+from benchmarks.shared.benchmark import DEVICE, Benchmark, Item, Row, option, repeat, table
+from benchmarks.shared.timing import interval
+from sample_models.resnet import resnet
+from workbench.run.measurement.formatting import machine_text
+from workbench.run.measurement.measurement_result import Measurement
 
+TABLE = table(
+    *("batch", "variant", "transposes", "median ms", "p90 ms", "ratio", "95 % between", "peak MB", "error", "OneFlow")
+)
 ONEFLOW = {16: (14, 13), 32: (24, 22), 64: (44, 38)}  # seconds on a V100, NCHW and auto NHWC
 
 
-def main() -> None:
-    import onnx
-
-    import workbench as wb
-    from sample_models.resnet import RESNET_101, resnet
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--dtype", default="mixed")
-    parser.add_argument("--batches", default="16,32,64")
-    parser.add_argument("--side", type=int, default=224, help="height and width of the images")
-    parser.add_argument("--stages", default=",".join(map(str, RESNET_101)), help="blocks of each stage")
-    parser.add_argument("--repeat", type=int, default=20)
-    chosen = parser.parse_args()
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
     stages = tuple(int(blocks) for blocks in chosen.stages.split(","))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "resnet.onnx"
@@ -51,15 +45,13 @@ def main() -> None:
                 repeat=chosen.repeat,
             )
             if number == 0:
-                _print_head(measurement, chosen.dtype)
-            _print(measurement, batch)
+                yield f"{machine_text(measurement.machine)}; {chosen.dtype}"
+                yield TABLE
+            yield from _rows(measurement, batch)
 
 
 def _variants(graph, device: str, dtype: str) -> dict:
     """By name: the network with batch norms folded, and each strategy's result. Times are on the device in `dtype`."""
-    import passes
-    import workbench as wb
-
     variants = {"NCHW": wb.optimize(graph, preset="normalize").graph}
     for name, cls in passes.compared_strategies().items():
         timing = {"device": device, "dtype": dtype}
@@ -72,29 +64,28 @@ def _variants(graph, device: str, dtype: str) -> dict:
     return variants
 
 
-def _print_head(measurement: Measurement, dtype: str) -> None:
-    machine = measurement.machine
-    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
-    print(f"{machine.device_name}, {machine.threads} threads; {versions}; {dtype}\n")
-    print("| batch | variant | transposes | median ms | p90 ms | ratio | 95 % between | peak MB | error | OneFlow |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-
-
-def _print(measurement: Measurement, batch: int) -> None:
+def _rows(measurement: Measurement, batch: int) -> Iterator[Row]:
     first, second = ONEFLOW.get(batch, (None, None))
     oneflow = {"NCHW": f"{first} s"} | {"insert-and-cancel": f"{second} s, ratio {second / first:.2f}"} if first else {}
     for label, v in measurement.variants.items():
         transposes = sum(operator.op == "Transpose" for operator in v.operators)
-        interval = f"{v.ratio.ratio_low:.2f} and {v.ratio.ratio_high:.2f}"
         error = v.error.max_rel_error if v.error else float("nan")
-        print(
-            f"| {batch} | {label} | {transposes} | {v.latency.median_ms:.1f} | {v.latency.p90_ms:.1f} "
-            f"| {v.ratio.ratio:.2f} | {interval} | {v.memory.peak_bytes / 1e6:,.0f} "
-            f"| {error:.1e} | {oneflow.get(label, '-')} |"
+        yield (
+            *(f"{batch}", label, f"{transposes}", f"{v.latency.median_ms:.1f}", f"{v.latency.p90_ms:.1f}"),
+            *(f"{v.ratio.ratio:.2f}", interval(v.ratio), f"{v.memory.peak_bytes / 1e6:,.0f}"),
+            *(f"{error:.1e}", oneflow.get(label, "-")),
         )
     for note in measurement.notes:
-        print(f"\n{note}", file=sys.stderr)
+        print(note, file=sys.stderr)
 
 
-if __name__ == "__main__":
-    main()
+OPTIONS = (
+    DEVICE,
+    option("--dtype", default="mixed"),
+    option("--batches", default="16,32,64"),
+    option("--side", type=int, default=224, help="height and width of the images"),
+    option("--stages", default="3,4,23,3", help="blocks of each stage"),
+    repeat(20),
+)
+PUBLISHED = ["--batches", "1", "--dtype", "float32", "--repeat", "10"]
+BENCHMARK = Benchmark(measure, (TABLE,), OPTIONS, lambda real: [PUBLISHED])

@@ -1,6 +1,6 @@
-"""Two revisions of this program beside each other: `python benchmarks/revisions.py REVISION [MODEL or FOLDER ...]`.
+"""Two revisions of this program beside each other.
 
-REVISION, of git, is checked out into a temporary folder. It and the present one simplify each model alternately
+The one before, of git, is checked out into a temporary folder. It and the present one simplify each model alternately
 `--repeat` times without verification, then once each with it. The default models are the samples, the nine light models
 with random weights, and BERTs of 1,100 and 5,000 nodes.
 
@@ -13,33 +13,33 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import onnx
+from benchmarks.shared.benchmark import MODELS, ROOT, Benchmark, Item, Row, default_and_real, option, repeat, table
+from benchmarks.shared.models import LIGHT, SAMPLES, models_of
+from benchmarks.shared.processes import graph_workbench, ran
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+DEFAULT = (*SAMPLES, *LIGHT, "bert_1100", "bert_5000")
+BEFORE_DECLARED_RULES = "3e820f1"  # of git, 2026-11-23
+TABLE = table("model", "nodes before", "now", "error before", "now", "CPU s before", "now", "ratio")
 
-from benchmarks.simplify_models import bert_of  # noqa: E402
-from sample_models.light import light_paths  # noqa: E402
 
-BERTS = (1_100, 5_000)  # nodes
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    yield f"The revision before is {chosen.revision}."
+    yield TABLE
+    with tempfile.TemporaryDirectory() as folder, checked_out(chosen.revision, Path(folder)) as before:
+        for model in models_of(chosen, DEFAULT):
+            yield row(model, before, Path(folder), chosen.repeat)
 
 
 def cpu_seconds(tree: Path, model: Path, *more: str) -> float:
     """CPU seconds of `optimize --preset simplify` in a source tree. Raises SystemExit if it fails."""
-    command = [sys.executable, "-m", "workbench", "optimize", str(model), "--preset", "simplify", *more]
-    process = subprocess.Popen(command, cwd=tree, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    _, status, usage = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status):
-        raise SystemExit(f"this command failed in {tree}: {' '.join(command)}")
-    return usage.ru_utime + usage.ru_stime
+    command = graph_workbench("optimize", model, "--preset", "simplify", *more)
+    return ran(command, tree, {"OMP_NUM_THREADS": "1"}).cpu_seconds
 
 
 def verified(tree: Path, model: Path, folder: Path) -> tuple[int, float | None]:
@@ -61,34 +61,7 @@ def checked_out(revision: str, folder: Path) -> Iterator[Path]:
         subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
 
 
-def models_in(paths: list[Path], folder: Path) -> list[Path]:
-    """The given files and those in given folders; by default, the default models, written into `folder`."""
-    if paths:
-        return [model for path in paths for model in ([path] if path.is_file() else sorted(path.glob("*.onnx")))]
-    berts = [folder / f"bert_{nodes}.onnx" for nodes in BERTS]
-    for path, nodes in zip(berts, BERTS, strict=True):
-        onnx.save(bert_of(nodes), path)
-    return [*sorted((ROOT / "sample_models").glob("*.onnx")), *light_paths(folder), *berts]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("revision")
-    parser.add_argument("models", nargs="*", type=Path)
-    parser.add_argument("--repeat", type=int, default=5)
-    chosen = parser.parse_args()
-    print("| model | nodes before | now | error before | now | CPU s before | now | ratio |")
-    print("|---|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        models = [model.resolve() for model in models_in(chosen.models, folder)]
-        with checked_out(chosen.revision, folder) as before:
-            for model in models:
-                print(row(model, before, folder, chosen.repeat), flush=True)
-
-
-def row(model: Path, before: Path, folder: Path, repeat: int) -> str:
-    """One line of the table."""
+def row(model: Path, before: Path, folder: Path, repeat: int) -> Row:
     out = ("--no-verify", "-o", str(folder / "out.onnx"))
     for tree in (before, ROOT):
         cpu_seconds(tree, model, *out)  # compiles the modules
@@ -97,9 +70,12 @@ def row(model: Path, before: Path, folder: Path, repeat: int) -> str:
     ratio = statistics.median(now / then for then, now in runs)
     (old_nodes, old_error), (nodes, error) = (verified(tree, model, folder) for tree in (before, ROOT))
     errors = ["-" if value is None else f"{value:.1e}" for value in (old_error, error)]
-    cells = [model.stem, f"{old_nodes:,}", f"{nodes:,}", *errors, *(f"{s:.2f}" for s in seconds), f"{ratio:.2f}"]
-    return f"| {' | '.join(cells)} |"
+    return (model.stem, f"{old_nodes:,}", f"{nodes:,}", *errors, *(f"{s:.2f}" for s in seconds), f"{ratio:.2f}")
 
 
-if __name__ == "__main__":
-    main()
+OPTIONS = (
+    *MODELS,
+    option("--revision", default=BEFORE_DECLARED_RULES, help="the one before (default: %(default)s)"),
+    repeat(5),
+)
+BENCHMARK = Benchmark(measure, (TABLE,), OPTIONS, default_and_real)

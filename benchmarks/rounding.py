@@ -1,9 +1,9 @@
-"""The rounding error of float32 itself: `python benchmarks/rounding.py [MODEL ...]`.
+"""The rounding error of float32 itself.
 
 A rewrite that is equal up to rounding changes the last digits, and a network may magnify the change. The first column
 is the difference between the original and the result of the preset `simplify`; the others are the differences of both
-from the same network in float64. If the original differs from float64 by more than from the simplified one, float32
-has no more precision.
+from the same network in float64. If the original differs from float64 by more than from the simplified one, float32 has
+no more precision.
 
 Every figure is the largest difference over the largest value, of any output. ONNX Runtime, unoptimized, runs the
 float32 networks, torch the float64 one, all on the same seeded inputs. The default models are the samples.
@@ -12,39 +12,33 @@ float32 networks, torch the float64 one, all on the same seeded inputs. The defa
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import workbench as wb
+from benchmarks.shared.benchmark import MODELS, Benchmark, Item, RealModels, Row, table
+from benchmarks.shared.models import SAMPLES, models_of
+from workbench.backends.onnxruntime.sessions import open_session, run_session
+from workbench.backends.torch.executor.executor import TorchExecutor
+from workbench.evidence.verification.verifier import Verifier
+from workbench.ir import DataType, Graph, Node, constant
 
-import workbench as wb  # noqa: E402
-from workbench.backends.onnxruntime.sessions import open_session, run_session  # noqa: E402
-from workbench.backends.torch.executor.executor import TorchExecutor  # noqa: E402
-from workbench.evidence.verification.verifier import Verifier  # noqa: E402
-from workbench.ir import DataType, Graph, Node, constant  # noqa: E402
-
+TABLE = table("model", "simplified from original", "original from float64", "simplified from float64")
 Tensors = Mapping[str, np.ndarray]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", type=Path)
-    models = parser.parse_args().models or sorted((ROOT / "sample_models").glob("*.onnx"))
-    print("| model | simplified from original | original from float64 | simplified from float64 |")
-    print("|---|---|---|---|")
-    for path in models:
-        print(row(path))
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    yield TABLE
+    yield from map(row, models_of(chosen, SAMPLES))
 
 
-def row(path: Path) -> str:
+def row(path: Path) -> Row:
     graph = wb.load(path)
     if graph.functions or any(node.bodies for node in graph.nodes):
-        return f"| {path.stem} | not measured: bodies and functions cannot be converted to float64 | | |"
+        return path.stem, "not measured: bodies and functions cannot be converted to float64", "", ""
     with Verifier(graph) as verifier:
         inputs = verifier.inputs
     with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +51,7 @@ def row(path: Path) -> str:
     }
     exact = TorchExecutor(in_float64(graph)).run(inputs_in_float64)
     errors = (difference(ours, original), difference(original, exact), difference(ours, exact))
-    return f"| {path.stem} | {' | '.join(f'{error:.1e}' for error in errors)} |"
+    return (path.stem, *(f"{error:.1e}" for error in errors))
 
 
 def difference(outputs: Tensors, expected: Tensors) -> float:
@@ -95,5 +89,8 @@ def _in_float64(node: Node) -> Node:
     return node
 
 
-if __name__ == "__main__":
-    main()
+def published(real: RealModels) -> list[list[str]]:
+    return [[*real.paths, "bert_5000"]]
+
+
+BENCHMARK = Benchmark(measure, (TABLE,), MODELS, published)

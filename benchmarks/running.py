@@ -1,48 +1,37 @@
 """ResNet-50 by backend, layout and precision, each table measured interleaved.
 
-    python benchmarks/running.py [--batch 1] [--device cpu|cuda] [--repeat N]
-
 The graph is the onnx package's light_resnet50 with random weights, batch norms folded; "channels-last" is the result of
 the strategy `optimal`. The first table has torch, torch.compile, on a GPU CUDA graphs, and ONNX Runtime. The second has
-every element type on torch, with the error against ONNX Runtime's float32. Prints Markdown.
+every element type on torch, with the error against ONNX Runtime's float32.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from workbench.run.measurement.measurement_result import Measurement
+import onnx
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import workbench as wb
+from benchmarks.layouts import free_batch
+from benchmarks.shared.benchmark import DEVICE, Benchmark, Item, Row, option, repeat, table
+from benchmarks.shared.timing import interval
+from sample_models.light import random_light
+from workbench.run.measurement.formatting import machine_text
+from workbench.run.measurement.measurement_result import FailedVariant, MeasuredVariant, Measurement
+from workbench.run.measurement.statistics import Ratio, ratio
+from workbench.run.measurement.variants import Variant
+from workbench.run.tolerances import DTYPES
 
-HEAD = (
-    "| variant | median ms | +- ms | min ms | p90 ms | runs | ratio | 95 % between | first result s "
-    "| peak MB | sum of operators ms | error |\n|" + "---|" * 12
+TABLE = table(
+    *("variant", "median ms", "+- ms", "min ms", "p90 ms", "runs", "ratio", "95 % between", "first result s"),
+    *("peak MB", "sum of operators ms", "error"),
 )
 
 
-def main() -> None:
-    import onnx
-
-    import workbench as wb
-    from benchmarks.layouts import free_batch
-    from sample_models.light import random_light
-    from workbench.run.measurement.formatting import machine_text
-    from workbench.run.measurement.variants import Variant
-    from workbench.run.tolerances import DTYPES
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--narrow", type=int, default=1, help="divide the channels by this, for a quick look")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--repeat", type=int, help="runs of each (default: until every median is known to one percent)")
-    chosen = parser.parse_args()
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "resnet50.onnx"
         model = random_light("resnet50", narrow=chosen.narrow)
@@ -63,40 +52,43 @@ def main() -> None:
         for number, variants in enumerate((first, second)):
             measurement = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)
             if number == 0:
-                print(f"Batch {chosen.batch}; {machine_text(measurement.machine)}.")
-            _print(measurement)
+                yield f"Batch {chosen.batch}; {machine_text(measurement.machine)}."
+            yield from items_of(measurement)
 
 
-def _print(measurement: Measurement) -> None:
-    from workbench.run.measurement.measurement_result import FailedVariant
-    from workbench.run.measurement.statistics import ratio
-
-    print(f"\n{HEAD}")
+def items_of(measurement: Measurement) -> Iterator[Item]:
+    yield TABLE
     first = next(iter(measurement.ran.values())).times_ms
     for label, v in measurement.variants.items():
         if isinstance(v, FailedVariant):
-            print(f"| {label} | failed: {v.failed} |" + " |" * 10)
-            continue
-        error = v.error.max_rel_error
-        to_first = ratio(v.times_ms, first)
-        between = f"{to_first.ratio_low:.2f} and {to_first.ratio_high:.2f}"
-        print(
-            f"| {label} | {v.latency.median_ms:.2f} | {v.latency.median_error_ms:.2f} "
-            f"| {v.latency.min_ms:.2f} | {v.latency.p90_ms:.2f} "
-            f"| {len(v.times_ms)} | {to_first.ratio:.2f} | {between} | {v.first_result_s:.2f} "
-            f"| {v.memory.peak_bytes / 1e6:.0f} | {v.sum_ms:.2f} | {error:.1e} |"
-        )
+            yield (label, f"failed: {v.failed}", *[""] * 10)
+        else:
+            yield row(label, v, ratio(v.times_ms, first))
     roofs = "; ".join(
         f"{dtype}: {roof.flops_per_s / 1e9:,.0f} GFLOP/s, {roof.bytes_per_s / 1e9:,.0f} GB/s"
         for dtype, roof in measurement.ceilings.items()
         if roof is not None
     )
-    print(f"\nMeasured ceilings: {roofs}.")
+    yield f"Measured ceilings: {roofs}."
     fallbacks = {f"{label}: {what}: {why}" for label, v in measurement.ran.items()
             for what, why in v.fallbacks.items()}  # fmt: skip
-    for line in (*sorted(fallbacks), *measurement.notes):
-        print(f"\n{line}")
+    yield from (*sorted(fallbacks), *measurement.notes)
 
 
-if __name__ == "__main__":
-    main()
+def row(label: str, v: MeasuredVariant, to_first: Ratio) -> Row:
+    latency = v.latency
+    times = (latency.median_ms, latency.median_error_ms, latency.min_ms, latency.p90_ms)
+    return (
+        *(label, *(f"{time:.2f}" for time in times), f"{len(v.times_ms)}", f"{to_first.ratio:.2f}"),
+        *(interval(to_first), f"{v.first_result_s:.2f}", f"{v.memory.peak_bytes / 1e6:.0f}", f"{v.sum_ms:.2f}"),
+        f"{v.error.max_rel_error:.1e}",
+    )
+
+
+OPTIONS = (
+    option("--batch", type=int, default=1),
+    option("--narrow", type=int, default=1, help="divide the channels by this, for a quick look"),
+    DEVICE,
+    repeat(None),
+)
+BENCHMARK = Benchmark(measure, (TABLE,), OPTIONS)

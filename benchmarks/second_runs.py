@@ -1,4 +1,4 @@
-"""Rewrites of a second run: `python benchmarks/second_runs.py MODEL.onnx ...`.
+"""Rewrites of a second run.
 
 The first table has one row for each model and preset: its nodes, the nodes of the file that `optimize` writes, the
 rewrites of that run, the rewrites of a second run on that file, and whether the second run writes the same bytes. If
@@ -7,42 +7,36 @@ repeats rewrites and writes the same bytes.
 
 The second table has one row for each strategy for layouts or element types behind `simplify`: of how many models a
 second run writes a file that computes by the same nodes, constants and names of values, and the same bytes, and of how
-many it makes a rewrite. `measured` is left out, since times differ from run to run. Prints Markdown.
+many it makes a rewrite. `measured` is left out, since times differ from run to run. The default models are the samples.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import passes
+import workbench as wb
+from benchmarks.shared.benchmark import MODELS, Benchmark, Item, Row, default_and_real, table
+from benchmarks.shared.models import SAMPLES, models_of
 
-COLUMNS = ("model", "preset", "nodes", "after", "rewrites", "of the second run", "the same bytes")
-OF_STRATEGIES = ("strategy", "models", "the same result", "the same bytes", "rewrites in the second run")
+TABLE = table("model", "preset", "nodes", "after", "rewrites", "of the second run", "the same bytes")
+OF_STRATEGIES = table("strategy", "models", "the same result", "the same bytes", "rewrites in the second run")
 PRESETS = ("simplify", "normalize")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", type=Path)
-    models = parser.parse_args().models
-    print_table(COLUMNS, (row(path, preset) for path in models for preset in PRESETS))
-    print_table(OF_STRATEGIES, (row_of_strategy(models, choice) for choice in strategies()))
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    yield TABLE
+    yield from (row(path, preset) for path in models_of(chosen, SAMPLES) for preset in PRESETS)
+    yield OF_STRATEGIES
+    yield from (row_of_strategy(models_of(chosen, SAMPLES), choice) for choice in strategies())
 
 
-def print_table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
-    for cells in rows:
-        print(f"| {' | '.join(cells)} |", flush=True)
-
-
-def row(path: Path, preset: str) -> tuple[str, ...]:
+def row(path: Path, preset: str) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder) / "first.onnx", Path(folder) / "second.onnx"
         nodes, left, rewrites = written(path, first, preset=preset)
@@ -52,18 +46,17 @@ def row(path: Path, preset: str) -> tuple[str, ...]:
 
 
 def strategies() -> list[dict[str, str]]:
-    import passes
-
     layouts = [name for name in passes.compared_strategies() if name != "measured"]
     return [*({"layout": name} for name in layouts), *({"precision": name} for name in passes.precision_strategies())]
 
 
-def row_of_strategy(models: list[Path], choice: dict[str, str]) -> tuple[str, ...]:
+def row_of_strategy(models: Iterable[Path], choice: dict[str, str]) -> Row:
     """target: the NPU's, or blocks for the strategy of these."""
     ((kind, strategy),) = choice.items()
     target = "blocked" if strategy == "blocked" else "npu"
-    same = same_bytes = rewritten = 0
+    count = same = same_bytes = rewritten = 0
     for path in models:
+        count += 1
         with tempfile.TemporaryDirectory() as folder:
             first, second = Path(folder) / "first.onnx", Path(folder) / "second.onnx"
             written(path, first, target=target, **choice)
@@ -71,7 +64,7 @@ def row_of_strategy(models: list[Path], choice: dict[str, str]) -> tuple[str, ..
             same += computed(first) == computed(second)
             same_bytes += first.read_bytes() == second.read_bytes()
             rewritten += again > 0
-    return f"{kind} {strategy}", f"{len(models)}", f"{same}", f"{same_bytes}", f"{rewritten}"
+    return f"{kind} {strategy}", f"{count}", f"{same}", f"{same_bytes}", f"{rewritten}"
 
 
 def computed(path: Path) -> onnx.ModelProto:
@@ -93,12 +86,9 @@ def computed(path: Path) -> onnx.ModelProto:
 
 def written(path: Path, out: Path, **options: str) -> tuple[int, int, int]:
     """The nodes before and after, and the rewrites between them."""
-    import workbench as wb
-
     history = wb.optimize(wb.load(path), **options)
     wb.export(history.graph, out)
     return len(history.initial), len(history.graph), sum(len(step.rewrites) for step in history.steps)
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARK = Benchmark(measure, (TABLE, OF_STRATEGIES), MODELS, default_and_real)

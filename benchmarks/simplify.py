@@ -1,7 +1,7 @@
-"""Nodes that simplifiers leave, their time and memory: `python benchmarks/simplify.py [MODEL or FOLDER ...]`.
+"""Nodes that simplifiers leave, their time and memory.
 
-Ours, onnxsim, onnxslim, onnxscript and ONNX Runtime at its basic level, on the nine light models with random weights
-and on the given models. The other tools are installed in a virtual environment (`--peers` keeps it). Each run is a
+Ours, onnxsim, onnxslim, onnxscript and ONNX Runtime at its basic level, by default on the nine light models with random
+weights. The other tools are installed in a virtual environment (`--peers` keeps it). Each run is a
 separate process, interleaved `--repeat` times, from its start to the written file, with at most 300 seconds and three
 quarters of the free memory.
 
@@ -11,39 +11,33 @@ peak:       largest resident set of the process.
 error:      largest difference from the original over its largest value, of any output, both run by ONNX Runtime
             unoptimized on seeded inputs; 0 is bitwise equal, bold is above 1e-6. Or the failure.
 
---scale: BERTs of these numbers of nodes instead of the models, by default 1,100 to 20,000. --large: a model of 3 GB.
+--scale: BERTs of these numbers of nodes instead of the models, by default 1,100 to 20,000.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
 import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.engine import compile_modules  # noqa: E402
+from benchmarks.shared.benchmark import MODELS, Benchmark, Item, RealModels, option, repeat
+from benchmarks.shared.models import LIGHT, model_files, models_of
+from benchmarks.shared.processes import Ran, compile_modules, ended, environment_with, graph_workbench, python
+from workbench.run.records.published import PublishedTable
 
 LIMIT_S = 300
 MAX_RELATIVE_ERROR = 1e-6
 MAX_FAILURE = 120  # characters of a failure
 SCALE = (1_100, 5_000, 10_000, 20_000)
-LARGE = (12, 8_192)  # layers, width: 3.2 GB
 
 # Arguments: the model, the file to write, and "external" if the weights must stay in a separate file.
 ONNXSIM = """
@@ -75,35 +69,19 @@ onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvi
 CHECK = "import sys; from benchmarks.simplify import check; check(*sys.argv[1:])"
 PINNED = {"onnxsim==0.8.1": ONNXSIM, "onnxslim==0.1.98": ONNXSLIM, "onnxscript==0.7.2": ONNXSCRIPT}
 SAME_AS_OURS = ("onnx", "onnxruntime")
-
-
-# Programs that write a model. Arguments: the file to write, and the model's parameters.
-LIGHT = """
-import sys, onnx
-from sample_models.light import random_light
-onnx.save(random_light(sys.argv[2]), sys.argv[1])
-"""
-BERT = """
-import sys, onnx
-from benchmarks.simplify_models import bert_of
-onnx.save(bert_of(int(sys.argv[2])), sys.argv[1])
-"""
-HEAVY = """
-import sys
-from pathlib import Path
-from benchmarks.simplify_models import write_large
-write_large(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
-"""
+TOOLS = (
+    *("ours", *(pinned.replace("==", " ") for pinned in PINNED)),
+    f"ONNX Runtime {version('onnxruntime')}, basic",
+)
 
 Command = Callable[[Path, Path], list[str]]  # takes a model and the file to write
 
 
 @dataclass(frozen=True)
 class Run:
-    """One process. peak: in bytes. failure: "" if it wrote a file."""
+    """One process of a tool. failure: "" if it wrote a file."""
 
-    seconds: float
-    peak: int
+    ran: Ran
     failure: str
 
 
@@ -127,50 +105,46 @@ class Row:
     results: dict[str, Result]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", type=Path, help=".onnx files, or folders of them")
-    parser.add_argument("--peers", type=Path, help="folder of the virtual environment (default: a temporary one)")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument(
-        "--scale", type=int, nargs="*", help="BERTs of these numbers of nodes (default: 1,100 to 20,000)"
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    if chosen.scale is None:
+        yield from results(models_of(chosen, LIGHT), chosen.repeat, chosen.peers)
+        return
+    yield (
+        "Larger BERTs as TorchScript exports them, with symbolic batch and sequence. (With 20,000 nodes, onnxscript "
+        "did not end in 300 s; `python -m benchmarks simplify --scale 10000 20000`.)"
     )
-    parser.add_argument("--large", action="store_true", help="a model of 3 GB with external data")
-    chosen = parser.parse_args()
+    berts = model_files([f"bert_{nodes}" for nodes in chosen.scale or SCALE])
+    yield from results(berts, chosen.repeat, chosen.peers)
+
+
+def results(models: Iterator[Path], repeat: int, peers: Path | None) -> list[PublishedTable]:
+    """The four tables of these models. peers: the folder of the virtual environment; None for a temporary one."""
     compile_modules()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if chosen.large:
-            _refuse_unless_fits(folder)
-        tools = {"ours": ours, **peers(chosen.peers or folder / "peers")}
+    with tempfile.TemporaryDirectory() as folder:
+        tools = tools_in(peers or Path(folder) / "peers")
         rows = []
-        for model in models(chosen, folder / "models"):
-            rows.append(row(model, tools, chosen.repeat))
-            print(tables(rows[-1:]), file=sys.stderr)
-    print(tables(rows), end="")
+        for model in models:
+            rows.append(row(model, tools, repeat))
+            print(f"{model.stem}: {len(rows)} models are measured", file=sys.stderr)
+    return tables(rows)
 
 
 # ---- the tools -----------------------------------------------------------------------
 
 
 def ours(model: Path, out: Path) -> list[str]:
-    arguments = ["optimize", str(model), "-o", str(out), "--preset", "simplify", "--no-verify"]
-    return [sys.executable, "-m", "workbench", *arguments]
+    return graph_workbench("optimize", model, "-o", out, "--preset", "simplify", "--no-verify")
 
 
-def peers(folder: Path) -> dict[str, Command]:
-    """The other tools, in a virtual environment in `folder`; missing packages are installed."""
-    python = folder.resolve() / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    requirements = [*PINNED, *(f"{name}=={version(name)}" for name in SAME_AS_OURS)]
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *requirements], check=True, stdout=sys.stderr)
+def tools_in(folder: Path) -> dict[str, Command]:
+    """Ours, and the other tools in a virtual environment in the folder; missing packages are installed."""
+    packages = [*PINNED, *(f"{name}=={version(name)}" for name in SAME_AS_OURS)]
+    interpreter = environment_with(folder, packages)
 
     def command(code: str) -> Command:
-        return lambda model, out: [str(python), "-I", "-c", code, str(model), str(out), _weights(model)]
+        return lambda model, out: [str(interpreter), "-I", "-c", code, str(model), str(out), _weights(model)]
 
-    tools = {pinned.replace("==", " "): command(code) for pinned, code in PINNED.items()}
-    return {**tools, f"ONNX Runtime {version('onnxruntime')}, basic": command(RUNTIME)}
+    return dict(zip(TOOLS, (ours, *map(command, (*PINNED.values(), RUNTIME))), strict=True))
 
 
 def _weights(model: Path) -> str:
@@ -181,49 +155,7 @@ def _weights_file(model: Path) -> Path:
     return model.with_name(model.name + ".data")
 
 
-# ---- the models ----------------------------------------------------------------------
-
-
-def models(chosen: argparse.Namespace, folder: Path) -> Iterator[Path]:
-    """The models one after the other. A generated model is deleted when the next one is requested."""
-    for path in chosen.models:
-        yield from sorted(path.resolve().glob("*.onnx")) if path.is_dir() else [path.resolve()]
-    makers: list[tuple[str, str, list[str]]] = []
-    if chosen.scale is not None:
-        makers += [(f"bert_{nodes}", BERT, [str(nodes)]) for nodes in chosen.scale or SCALE]
-    if chosen.large:
-        makers += [("large", HEAVY, [str(number) for number in LARGE])]
-    if not makers:
-        names = _python("from sample_models.light import LIGHT_MODELS; print(*LIGHT_MODELS)").split()
-        makers += [(name, LIGHT, [name]) for name in names]
-    for name, code, parameters in makers:
-        folder.mkdir()
-        _python(code, str(folder / f"{name}.onnx"), *parameters)
-        yield folder / f"{name}.onnx"
-        shutil.rmtree(folder)
-
-
-def _python(code: str, *arguments: str) -> str:
-    """The printed text of the code, run in another process: a process's peak memory starts at its parent's, so this one
-    must stay small.
-    """
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-def _refuse_unless_fits(folder: Path) -> None:
-    """Exit unless disk and memory suffice: each tool writes the large model, and holds it in memory at least once."""
-    layers, width = LARGE
-    size = 4 * layers * width * width
-    files = size * (1 + len(PINNED) + 2)
-    disk, memory = shutil.disk_usage(folder).free, _free_memory()
-    if disk < files:
-        sys.exit(f"--large needs {files / 1e9:.0f} GB of disk, and {folder} has {disk / 1e9:.0f}.")
-    if memory < 2 * size:
-        sys.exit(f"--large needs {2 * size / 1e9:.0f} GB of memory, and {memory / 1e9:.0f} are free.")
-
-
-def _free_memory() -> int:
+def free_memory() -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
@@ -245,7 +177,7 @@ def row(model: Path, tools: dict[str, Command], repeat: int) -> Row:
                     outs[tool].parent.mkdir()
                     runs[tool].append(run_of(command(model, outs[tool]), outs[tool]))
         written = [str(outs[tool]) for tool in tools if not runs[tool][-1].failure]
-        checks = json.loads(_python(CHECK, str(model), *written))
+        checks = json.loads(python(CHECK, model, *written))
     results = {tool: _result(runs[tool], checks.get(str(outs[tool]))) for tool in tools}
     weights_bytes = _weights_file(model).stat().st_size if _weights_file(model).exists() else 0
     return Row(model.stem, model.stat().st_size + weights_bytes, checks[str(model)]["nodes"], results)
@@ -259,35 +191,19 @@ def _result(runs: list[Run], check_of_file: dict | None) -> Result:
 
 def run_of(command: list[str], out: Path) -> Run:
     """One process, with a limit of time and of memory."""
-    memory_limit = _free_memory() * 3 // 4
-    with tempfile.TemporaryFile() as output:
-        started = time.perf_counter()
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=output,
-            stderr=output,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit)),
-        )
-        timer = threading.Timer(LIMIT_S, process.kill)
-        timer.start()
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - started
-        timer.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        text = output.read().decode(errors="replace")
-    return Run(seconds, usage.ru_maxrss * 1024, _failure(process.returncode, seconds, text, out))
+    done = ended(command, limit_s=LIMIT_S, limit_bytes=free_memory() * 3 // 4)
+    return Run(done, _failure(done, out))
 
 
-def _failure(code: int, seconds: float, text: str, out: Path) -> str:
+def _failure(ran: Ran, out: Path) -> str:
     """The failure in a few words; "" if there is none."""
-    if seconds >= LIMIT_S:
+    if ran.seconds >= LIMIT_S:
         return f"takes over {LIMIT_S} s"
-    if code < 0:
-        return f"dies of {signal.Signals(-code).name}"
-    if code:
-        return _short(next((line for line in reversed(text.splitlines()) if line.strip()), f"exit code {code}"))
+    if ran.code < 0:
+        return f"dies of {signal.Signals(-ran.code).name}"
+    if ran.code:
+        lines = (line for line in reversed(ran.text.splitlines()) if line.strip())
+        return _short(next(lines, f"exit code {ran.code}"))
     return "" if out.exists() else "writes no file"
 
 
@@ -348,26 +264,21 @@ def relative_error_text(result: dict) -> str:
 # ---- tables --------------------------------------------------------------------------
 
 
-def tables(rows: list[Row]) -> str:
-    """Four tables as Markdown: nodes left, seconds, peak, error."""
-    return "\n".join(
-        (
-            _table("nodes left", "before", rows, lambda r: f"{r.nodes:,}", _nodes),
-            _table("seconds", "nodes", rows, lambda r: f"{r.nodes:,}", _seconds),
-            _table("peak (MB)", "file (MB)", rows, lambda r: f"{r.size / 1e6:,.1f}", _peak),
-            _table("error", "nodes", rows, lambda r: f"{r.nodes:,}", lambda _, result: result.error),
-        )
-    )
+def tables(rows: list[Row]) -> list[PublishedTable]:
+    """Four tables: nodes left, seconds, peak, error. Without rows they are those of all tools."""
+    return [
+        _table("nodes left", "before", rows, lambda r: f"{r.nodes:,}", _nodes),
+        _table("seconds", "nodes", rows, lambda r: f"{r.nodes:,}", _seconds),
+        _table("peak (MB)", "file (MB)", rows, lambda r: f"{r.size / 1e6:,.1f}", _peak),
+        _table("error", "nodes", rows, lambda r: f"{r.nodes:,}", lambda _, result: result.error),
+    ]
 
 
 def _table(
     what: str, fact: str, rows: list[Row], fact_of: Callable[[Row], str], cell: Callable[[Row, Result], str]
-) -> str:
-    tools = list(rows[0].results)
-    lines = [f"| {what} | {fact} | {' | '.join(tools)} |", f"|---|---|{'---|' * len(tools)}"]
-    for r in rows:
-        lines.append(f"| {r.name} | {fact_of(r)} | {' | '.join(cell(r, result) for result in r.results.values())} |")
-    return "\n".join(lines) + "\n"
+) -> PublishedTable:
+    cells = ((r.name, fact_of(r), *(cell(r, result) for result in r.results.values())) for r in rows)
+    return PublishedTable((what, fact, *(rows[0].results if rows else TOOLS)), tuple(cells))
 
 
 def _nodes(r: Row, result: Result) -> str:
@@ -378,12 +289,17 @@ def _nodes(r: Row, result: Result) -> str:
 
 
 def _seconds(_: Row, result: Result) -> str:
-    return "fails" if result.nodes is None else f"{statistics.median(run.seconds for run in result.runs):.2f}"
+    return "fails" if result.nodes is None else f"{statistics.median(run.ran.seconds for run in result.runs):.2f}"
 
 
 def _peak(_: Row, result: Result) -> str:
-    return f"{max(run.peak for run in result.runs) / 1e6:,.0f}"
+    return f"{max(run.ran.peak for run in result.runs) / 1e6:,.0f}"
 
 
-if __name__ == "__main__":
-    main()
+def published(real: RealModels) -> list[list[str]]:
+    return [["--repeat", "1", *map(str, real.files)], ["--repeat", "3", "--scale", "1100", "5000"]]
+
+
+PEERS = option("--peers", type=Path, help="folder of the virtual environment (default: a temporary one)")
+SCALES = option("--scale", type=int, nargs="*", help="BERTs of these numbers of nodes (default: 1,100 to 20,000)")
+BENCHMARK = Benchmark(measure, tuple(tables([])), (*MODELS, PEERS, repeat(3), SCALES), published)

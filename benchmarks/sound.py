@@ -1,4 +1,4 @@
-"""A model on which other rounding would be visible, optimized without it: `python benchmarks/sound.py [--layers N]`.
+"""A model on which other rounding would be visible, optimized without it.
 
 It is generated after an audio model of 3,614 nodes that is not public. It has 8-bit weights with ONNX Runtime's own
 operators, from its quantizer and its optimizer on a generated BERT. After them are turns that are summed up, two
@@ -10,24 +10,20 @@ all processes, are medians of `--repeat` interleaved runs.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from benchmarks.shared.benchmark import Benchmark, Item, option, repeat, table
+from benchmarks.shared.bert import bert
+from benchmarks.shared.processes import Ran, compile_modules, ended, graph_workbench
 
-from benchmarks.engine import compile_modules  # noqa: E402
-from benchmarks.simplify_models import bert  # noqa: E402
-
+TABLE = table("nodes", "`optimize --preset simplify`", "seconds", "CPU seconds", "nodes written")
 LAYERS, WIDTH = 156, 128  # 3,610 nodes
 TURN, RATE = 6.2831855, 48_000.3  # radians; samples in a frame
 
@@ -64,43 +60,28 @@ def sound_model(layers: int, folder: Path) -> ModelProto:
     return model
 
 
-def measured(command: list[str]) -> tuple[float, float]:
-    """Wall-clock seconds, and CPU seconds of the process and its children."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, _, usage = os.wait4(process.pid, 0)
-    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", type=int, default=LAYERS)
-    parser.add_argument("--repeat", type=int, default=3)
-    chosen = parser.parse_args()
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
     compile_modules()
+    yield TABLE
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file, out = folder / "sound.onnx", folder / "out.onnx"
         model = sound_model(chosen.layers, folder)
         onnx.save(model, file)
-        command = [sys.executable, "-m", "workbench", "optimize", str(file), "-o", str(out), "--preset", "simplify"]
-        variants = {"--no-verify": ["--no-verify"], "": []}
-        runs_of: dict[str, list[tuple[float, float, int]]] = {variant: [] for variant in variants}
+        command = graph_workbench("optimize", file, "-o", out, "--preset", "simplify")
+        variants = {"--no-verify": ["--no-verify"], "(verified)": []}
+        runs_of: dict[str, list[Ran]] = {variant: [] for variant in variants}
+        written = dict.fromkeys(variants, "none: not equal")
         for _ in range(chosen.repeat):
             for variant, options in variants.items():
                 out.unlink(missing_ok=True)
-                nodes = 0
-                seconds, cpu = measured([*command, *options])
+                runs_of[variant].append(ended([*command, *options]))
                 if out.exists():
-                    nodes = len(onnx.load(out).graph.node)
-                runs_of[variant].append((seconds, cpu, nodes))
-    print("| nodes | `optimize --preset simplify` | seconds | CPU seconds | nodes written |")
-    print("|---|---|---|---|---|")
+                    written[variant] = f"{len(onnx.load(out).graph.node):,}"
     for variant, runs in runs_of.items():
-        seconds, cpu = (statistics.median(run[part] for run in runs) for part in (0, 1))
-        written = f"{runs[0][2]:,}" if runs[0][2] else "none: not equal"
-        print(f"| {len(model.graph.node):,} | {variant or '(verified)'} | {seconds:.1f} | {cpu:.1f} | {written} |")
+        seconds = (statistics.median(run.seconds for run in runs), statistics.median(run.cpu_seconds for run in runs))
+        yield (f"{len(model.graph.node):,}", variant, *(f"{s:.1f}" for s in seconds), written[variant])
 
 
-if __name__ == "__main__":
-    main()
+OPTIONS = (option("--layers", type=int, default=LAYERS), repeat(3))
+BENCHMARK = Benchmark(measure, (TABLE,), OPTIONS)

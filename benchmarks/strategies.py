@@ -1,4 +1,4 @@
-"""Transposes and elements moved of each layout strategy: `python benchmarks/strategies.py [MODEL ...]`.
+"""Transposes and elements moved of each layout strategy.
 
 Counts, which do not depend on the machine; weights are not counted. The preset is `normalize`. The default models are
 the samples and ResNet-50 with random weights.
@@ -7,37 +7,30 @@ the samples and ResNet-50 with random weights.
 from __future__ import annotations
 
 import argparse
-import sys
-import tempfile
-from pathlib import Path
+from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import passes
+import workbench as wb
+from benchmarks.engine import DEFAULT
+from benchmarks.shared.benchmark import MODELS, Benchmark, Item, default_and_real, table
+from benchmarks.shared.models import models_of
 
-
-def main() -> None:
-    import passes
-    import workbench as wb
-    from benchmarks.engine import default_models
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", type=Path)
-    chosen = parser.parse_args()
-    strategies = sorted(passes.compared_strategies())
-    print(f"| model | profile | as loaded | {' | '.join(strategies)} |")
-    print(f"|---|---|---|{'---|' * len(strategies)}")
-    with tempfile.TemporaryDirectory() as folder:
-        for path in chosen.models or default_models(Path(folder)):
-            graph = wb.load(path)
-            for target in ("cuda", "npu"):
-                results = [wb.optimize(graph, target=target, preset="normalize", layout=name) for name in strategies]
-                cells = [_counted(result[-1].after) for result in results]
-                print(f"| {path.stem} | {target} | {_counted(results[0][0].after)} | {' | '.join(cells)} |")
+STRATEGIES = sorted(passes.compared_strategies())
+TABLE = table("model", "profile", "as loaded", *STRATEGIES)
 
 
-def _counted(measured) -> str:
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    yield TABLE
+    for path in models_of(chosen, DEFAULT):
+        graph = wb.load(path)
+        for target in ("cuda", "npu"):
+            results = [wb.optimize(graph, target=target, preset="normalize", layout=name) for name in STRATEGIES]
+            counts = (result[-1].after for result in results)
+            yield (path.stem, target, *map(counted, (results[0][0].after, *counts)))
+
+
+def counted(measured) -> str:
     return f"{measured.text('transposes')} ({measured.text('elements_moved')})"
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARK = Benchmark(measure, (TABLE,), MODELS, default_and_real)

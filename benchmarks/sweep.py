@@ -1,13 +1,11 @@
 """The time of a sweep over many models, pipelines and devices: its measured parts, and a simulation from them.
 
-    python benchmarks/sweep.py [MODEL ...] [--jobs 200] [--repeat N]
-
 The default models are six samples. Measured on this machine: a block without Ray (a model with one list of passes for
 each strategy, interleaved); a local Ray from its start to the first device's answer; Ray's overhead for a job that does
 nothing; the transfer of a file through its store into another process; the driver's time for a block (inspecting the
 model, keys, rows in SQLite). Then a discrete-event simulation (heapq): devices take a block when they are free, one
 driver assigns and writes one at a time, and devices are lost and return. A block takes 20 times the measured seconds of
-a variant, cycling through the measured models. Prints Markdown.
+a variant, cycling through the measured models.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import os
 import pickle
 import random
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -26,22 +23,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import passes
+from benchmarks.shared.benchmark import MODELS, Benchmark, Item, Row, option, repeat, table
+from benchmarks.shared.models import models_of
+from workbench.interfaces.study.cluster import on_ray
+from workbench.interfaces.study.cluster.choose_executor import OWN_RAY, executor_on
+from workbench.interfaces.study.cluster.device_actor import Answer
+from workbench.interfaces.study.cluster.file_transfer import manifest_of
+from workbench.interfaces.study.cluster.jobs import Executor, JobsProgress, OnThisMachine, Site
+from workbench.interfaces.study.sweep.blocks import Block, Matrix, block_key, check_block, job_of, variants_key
+from workbench.interfaces.study.sweep.model_variants import model_with_passes
+from workbench.interfaces.study.sweep.record import record_at
+from workbench.run.worker.client import Worker
 
-import passes  # noqa: E402
-from workbench.interfaces.study.cluster import on_ray  # noqa: E402
-from workbench.interfaces.study.cluster.choose_executor import OWN_RAY, executor_on  # noqa: E402
-from workbench.interfaces.study.cluster.device_actor import Answer  # noqa: E402
-from workbench.interfaces.study.cluster.file_transfer import manifest_of  # noqa: E402
-from workbench.interfaces.study.cluster.jobs import Executor, JobsProgress, OnThisMachine, Site  # noqa: E402
-from workbench.interfaces.study.sweep.blocks import Block, Matrix, block_key, check_block, job_of, variants_key  # noqa: E402
-from workbench.interfaces.study.sweep.model_variants import model_with_passes  # noqa: E402
-from workbench.interfaces.study.sweep.record import record_at  # noqa: E402
-from workbench.run.worker.client import Worker  # noqa: E402
-
-NAMES = ("conv_relu_conv_relu", "npu_path", "ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp", "silero_vad")
-MODELS, PIPELINES, DEVICES = 1000, 20, 32
+DEFAULT = ("conv_relu_conv_relu", "npu_path", "ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp", "silero_vad")
+SIMULATED_MODELS, PIPELINES, DEVICES = 1000, 20, 32
+BLOCKS = table(
+    *("model", "variants", "s a block", "s a variant", "look ms", "driver ms", "file kB", "sent kB", "answer kB")
+)
+SWEEPS = table("devices", "blocks", "hours", "devices busy", "driver busy", "begun again", "answers GB", "rows")
 MTBF_H = 100.0  # assumed mean hours between two losses of a device
 RESTART_S = 60.0  # assumed time until a lost device is back
 
@@ -73,24 +73,22 @@ class Nothing:
         return None
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=[str(ROOT / "sample_models" / f"{name}.onnx") for name in NAMES])
-    parser.add_argument("--jobs", type=int, default=200, help="jobs that do nothing, to measure Ray's overhead (200)")
-    parser.add_argument("--repeat", type=int, help="runs of each variant (default: until each median is known to 1 %%)")
-    parser.add_argument("--megabytes", type=int, default=256, help="size of the transferred file (256)")
-    chosen = parser.parse_args()
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
     with _isolated() as folder:
-        measured_block(chosen.models[-1], 1)  # so that late imports are not measured
-        blocks = [measured_block(path, chosen.repeat) for path in chosen.models]
+        blocks: list[MeasuredBlock] = []
+        for path in models_of(chosen, DEFAULT):
+            if not blocks:
+                measured_block(str(path), 1)  # so that late imports are not measured
+            blocks.append(measured_block(str(path), chosen.repeat))
         start_s, overhead_s, one_s, rate = measured_ray(chosen.jobs, folder / "large.npz", chosen.megabytes)
-    _print_blocks(blocks)
-    print(
-        f"\nA local Ray answers after {start_s:.1f} s. A job that does nothing takes {one_s * 1e3:.1f} ms "
+    yield BLOCKS
+    yield from map(row, blocks)
+    yield (
+        f"A local Ray answers after {start_s:.1f} s. A job that does nothing takes {one_s * 1e3:.1f} ms "
         f"alone, {overhead_s * 1e3:.1f} ms among {chosen.jobs}. A file of {chosen.megabytes} MB goes at "
-        f"{rate / 1e6:,.0f} MB/s from the driver's disk through the store to the node's, hashed on both sides.\n"
+        f"{rate / 1e6:,.0f} MB/s from the driver's disk through the store to the node's, hashed on both sides."
     )
-    _print_simulated(blocks, overhead_s)
+    yield from simulated(blocks, overhead_s)
 
 
 @contextmanager
@@ -224,50 +222,44 @@ def simulate(
     return Simulated(ended, busy / (devices * ended), driver_busy / ended, lost)
 
 
-def _print_blocks(blocks: Sequence[MeasuredBlock]) -> None:
-    head = ("model", "variants", "s a block", "s a variant", "look ms", "driver ms", "file kB", "sent kB", "answer kB")
-    print(f"| {' | '.join(head)} |\n|" + "---|" * len(head))
-    for one in blocks:
-        cells = (
-            *(one.model, f"{one.variants}", f"{one.seconds:.1f}", f"{one.seconds / one.variants:.2f}"),
-            *(
-                f"{one.looking_s * 1e3:,.0f}",
-                f"{one.driver_s * 1e3:,.0f}",
-                f"{one.bytes / 1e3:,.0f}",
-                f"{one.sent / 1e3:,.1f}",
-            ),
-            f"{one.answered / 1e3:,.0f}",
-        )
-        print(f"| {' | '.join(cells)} |")
+def row(one: MeasuredBlock) -> Row:
+    times = (f"{seconds * 1e3:,.0f}" for seconds in (one.looking_s, one.driver_s))
+    return (
+        *(one.model, f"{one.variants}", f"{one.seconds:.1f}", f"{one.seconds / one.variants:.2f}", *times),
+        *(f"{one.bytes / 1e3:,.0f}", f"{one.sent / 1e3:,.1f}", f"{one.answered / 1e3:,.0f}"),
+    )
 
 
-def _print_simulated(blocks: Sequence[MeasuredBlock], overhead_s: float) -> None:
-    """MODELS models, cycling through the measured ones, each with PIPELINES variants and the model as loaded."""
+def simulated(blocks: Sequence[MeasuredBlock], overhead_s: float) -> Iterator[Item]:
+    """Models that cycle through the measured ones, each with PIPELINES variants and as it is loaded."""
     of_variant = [one.seconds / one.variants for one in blocks]
-    of_block = [of_variant[number % len(blocks)] * (PIPELINES + 1) for number in range(MODELS)]
+    of_block = [of_variant[number % len(blocks)] * (PIPELINES + 1) for number in range(SIMULATED_MODELS)]
     looking = statistics.mean(one.looking_s for one in blocks)
     driver_s = statistics.mean(one.driver_s for one in blocks) + overhead_s
     answered = statistics.mean(one.answered / one.variants for one in blocks) * (PIPELINES + 1)
-    head = ("devices", "blocks", "hours", "devices busy", "driver busy", "begun again", "answers GB", "rows")
-    print(f"| {' | '.join(head)} |\n|" + "---|" * len(head))
+    yield SWEEPS
     cases = [(f"{count} alike", count, of_block) for count in (1, 8, DEVICES, 4 * DEVICES)]
     every = [block for block in of_block for _ in range(DEVICES)]
     for devices, count, seconds_of_blocks in (*cases, (f"{DEVICES} kinds, each measures all", DEVICES, every)):
-        result = simulate(seconds_of_blocks, count, driver_s, before_s=MODELS * looking)
-        cells = (
+        result = simulate(seconds_of_blocks, count, driver_s, before_s=SIMULATED_MODELS * looking)
+        yield (
             *(devices, f"{len(seconds_of_blocks):,}", f"{result.seconds / 3600:,.2f}", f"{result.devices_busy:.1%}"),
             *(f"{result.driver_busy:.1%}", f"{result.lost:,}", f"{answered * len(seconds_of_blocks) / 1e9:,.2f}"),
             f"{len(seconds_of_blocks) * (PIPELINES + 1):,}",
         )
-        print(f"| {' | '.join(cells)} |")
-    print(
-        f"\nAssumed: {MODELS:,} models that cycle through those above, each with {PIPELINES} lists of passes; blocks "
-        f"take as long on other devices as here; a device is lost every {MTBF_H:g} h and back after {RESTART_S:g} s; "
-        f"the driver inspects each model first ({looking * 1e3:.0f} ms) and takes {driver_s * 1e3:.0f} ms for a block, "
-        f"{overhead_s * 1e3:.1f} of them Ray's; the models' files are on every node. "
-        "The driver holds all answers in memory until its table is printed; the table has their pickled size."
+    yield (
+        f"Assumed: {SIMULATED_MODELS:,} models that cycle through those above, each with {PIPELINES} lists of passes; "
+        f"blocks take as long on other devices as here; a device is lost every {MTBF_H:g} h and back after "
+        f"{RESTART_S:g} s; the driver inspects each model first ({looking * 1e3:.0f} ms) and takes "
+        f"{driver_s * 1e3:.0f} ms for a block, {overhead_s * 1e3:.1f} of them Ray's; the models' files are on every "
+        "node. The driver holds all answers in memory until its table is printed; the table has their pickled size."
     )
 
 
-if __name__ == "__main__":
-    main()
+OPTIONS = (
+    *MODELS,
+    option("--jobs", type=int, default=200, help="jobs that do nothing, to measure Ray's overhead (200)"),
+    repeat(None),
+    option("--megabytes", type=int, default=256, help="size of the transferred file (256)"),
+)
+BENCHMARK = Benchmark(measure, (BLOCKS, SWEEPS), OPTIONS, lambda real: [["--repeat", "20"]])

@@ -1,4 +1,4 @@
-"""The times of the graph view in a Chromium: `python benchmarks/view.py [UNET.onnx]` (4 minutes).
+"""The times of the graph view in a Chromium, in four minutes.
 
 first picture: from the navigation to a link until the first picture is painted. That includes Streamlit's
                page, loading the model, its summary, placement and drawing, in a new session each time.
@@ -20,21 +20,20 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
+from playwright.sync_api import Browser, Page
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+from benchmarks.shared.benchmark import Benchmark, Item, RealModels, Row, option, repeat, table
+from sample_models.resnet import resnet
+from tests.browser import GraphView, chromium, running_app, settle, watched_page
+from tests.viewing import large_graph
+from workbench.formats.io.exporting import export_onnx
+from workbench.ir import from_text
 
-from playwright.sync_api import Browser, Page  # noqa: E402
-
-from sample_models.resnet import resnet  # noqa: E402
-from tests.browser import GraphView, chromium, running_app, settle, watched_page  # noqa: E402
-from tests.viewing import large_graph  # noqa: E402
-from workbench.formats.io.exporting import export_onnx  # noqa: E402
-from workbench.ir import from_text  # noqa: E402
-
+TABLE = table("measured", "model", "asked", "median", "95th percentile, or worst")
 TWO_PASSES = "sum_to_add,algebra_powers"
 PASSES = "fold_constants,fold_batchnorm,layout_greedy"
 _MARKS = "name => performance.getEntriesByName(`graph-workbench:${name}`).map(entry => entry.startTime)"
@@ -46,30 +45,28 @@ _FRAMES = """() => new Promise(done => { const at = []; const end = performance.
     requestAnimationFrame(tick); })"""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("unet", nargs="?", type=Path, help="a real model of thousands of nodes")
-    parser.add_argument("--repeat", type=int, default=5)
-    chosen = parser.parse_args()
-    print("| measured | model | asked | median | 95th percentile, or worst |\n|---|---|---|---|---|")
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    yield TABLE
     with tempfile.TemporaryDirectory() as folder, running_app() as (address, _), chromium() as browser:
         if browser is None:
             sys.exit("No Chromium was found: install one, or run `playwright install chromium`.")
         models = _models(Path(folder))
         for name, path in models.items():
             asked = "2.5 s" if "101" in name else "5 s" if "no scopes" in name else "3 s"
-            _row("first picture", name, asked, [_first(browser, address, path) for _ in range(chosen.repeat)], "s")
+            yield _row(
+                "first picture", name, asked, [_first(browser, address, path) for _ in range(chosen.repeat)], "s"
+            )
             loaded_before = [_first_again(browser, address, path) for _ in range(chosen.repeat)]
-            _row("first picture, the model loaded before", name, asked, loaded_before, "s")
+            yield _row("first picture, the model loaded before", name, asked, loaded_before, "s")
         rewritten = [_rewritten(browser, address, _with_rewrites(Path(folder))) for _ in range(chosen.repeat)]
         name = "10,000 nodes, no scopes"
-        _row("two passes with 10,000 rewrites, to the picture", name, "20 s", [s for s, _ in rewritten], "s")
-        _row("nothing said meanwhile", name, "-", [s for _, s in rewritten], "s")
+        yield _row("two passes with 10,000 rewrites, to the picture", name, "20 s", [s for s, _ in rewritten], "s")
+        yield _row("nothing said meanwhile", name, "-", [s for _, s in rewritten], "s")
         large = models["10,000 nodes, scopes"]
-        _large(browser, address, large, chosen.repeat)
-        _history(browser, address, models["ResNet-101's shape"], "ResNet-101's shape")
+        yield from _large(browser, address, large)
+        yield from _history(browser, address, models["ResNet-101's shape"], "ResNet-101's shape")
         if chosen.unet is not None:
-            _history(browser, address, chosen.unet.resolve(), chosen.unet.stem)
+            yield from _history(browser, address, chosen.unet.resolve(), chosen.unet.stem)
 
 
 def _models(folder: Path) -> dict[str, Path]:
@@ -103,10 +100,10 @@ def _rewritten(browser: Browser, address: str, path: Path) -> tuple[float, float
         return until / 1000, max(b - a for a, b in itertools.pairwise(moments)) / 1000
 
 
-def _row(what: str, model: str, asked: str, values: list[float], unit: str) -> None:
+def _row(what: str, model: str, asked: str, values: list[float], unit: str) -> Row:
     ordered = sorted(values)
     high = ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))]
-    print(f"| {what} | {model} | {asked} | {_number(statistics.median(values))} {unit} | {_number(high)} {unit} |")
+    return what, model, asked, f"{_number(statistics.median(values))} {unit}", f"{_number(high)} {unit}"
 
 
 def _number(value: float) -> str:
@@ -139,7 +136,7 @@ def _since(page: Page, mark: str, act) -> float:
     return (page.evaluate(_MARKS, mark)[before] - start) / 1000
 
 
-def _large(browser: Browser, address: str, path: Path, repeat: int) -> None:
+def _large(browser: Browser, address: str, path: Path) -> Iterator[Row]:
     name = "10,000 nodes, scopes"
     received: list[int] = []
     with watched_page(browser) as page:
@@ -147,7 +144,7 @@ def _large(browser: Browser, address: str, path: Path, repeat: int) -> None:
         page.goto(f"{address}/?model={path}")
         settle(page)
         view = GraphView(page)
-        _row("payload, collapsed: the largest message", name, "150 kB", [max(received) / 1e3], "kB")
+        yield _row("payload, collapsed: the largest message", name, "150 kB", [max(received) / 1e3], "kB")
         groups = [id_ for id_ in view.boxes if id_.startswith("group:") and not view.box(id_)["open"]][:10]
         toggles = []
         for id_ in groups:
@@ -156,17 +153,17 @@ def _large(browser: Browser, address: str, path: Path, repeat: int) -> None:
             settle(page)
             toggles += [_since(page, "scene", lambda: view.press("Enter")) for _ in range(2)]
             settle(page)
-        _row("open or close a box", name, "0.5 s", toggles, "s")
+        yield _row("open or close a box", name, "0.5 s", toggles, "s")
         closed = [id_ for id_ in view.boxes if not view.box(id_)["open"]][:20]
-        _row("click to inspector", name, "0.3 s", _clicks(page, view, closed), "s")
+        yield _row("click to inspector", name, "0.3 s", _clicks(page, view, closed), "s")
         opened = [_since(page, "scene", lambda: page.get_by_role("button", name="Open all").click())]
         settle(page)
-        _row("everything open (flat)", name, "5 s", opened, "s")
-        _row("payload, everything open", name, "-", [max(received) / 1e3], "kB")
+        yield _row("everything open (flat)", name, "5 s", opened, "s")
+        yield _row("payload, everything open", name, "-", [max(received) / 1e3], "kB")
         for zoom, key in (("at reading zoom", None), ("everything in sight", "Space")):
             if key:
                 view.press(key)
-            _row(f"pan, {zoom}", f"{name}, flat", "30 / s", _pan(page, view), "frames / s")
+            yield _row(f"pan, {zoom}", f"{name}, flat", "30 / s", _pan(page, view), "frames / s")
 
 
 def _clicks(page: Page, view: GraphView, ids: list[str]) -> list[float]:
@@ -197,7 +194,7 @@ def _pan(page: Page, view: GraphView) -> list[float]:
     return [1000 * len(gaps) / sum(gaps)]
 
 
-def _history(browser: Browser, address: str, path: Path, name: str) -> None:
+def _history(browser: Browser, address: str, path: Path, name: str) -> Iterator[Row]:
     received: list[int] = []
     with watched_page(browser) as page:
         page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(len(frame))))
@@ -214,24 +211,19 @@ def _history(browser: Browser, address: str, path: Path, name: str) -> None:
             page.wait_for_timeout(30)
             steps.append(view.state["last_step_ms"])
         after = view.places()
-        _row("step", name, "100 ms", steps, "ms")
+        yield _row("step", name, "100 ms", steps, "ms")
         moved = sum(before[id_][:2] != after[id_][:2] for id_ in before)
-        print(f"| boxes that moved in 100 steps | {name} | 0 | {moved} of {len(before):,} | |")
+        yield "boxes that moved in 100 steps", name, "0", f"{moved} of {len(before):,}", ""
         settle(page)
         page.wait_for_timeout(1500)
         received.clear()
         view.press("ArrowRight")
         page.wait_for_timeout(1500)
         settle(page)
-        print(f"| unchanged rerun, all messages | {name} | 2 kB | {sum(received) / 1e3:.3g} kB | |")
+        yield "unchanged rerun, all messages", name, "2 kB", f"{sum(received) / 1e3:.3g} kB", ""
         visible = [id_ for id_ in view.boxes if not id_.startswith(("group:", "in:", "out:"))]
-        _row(
-            "click to inspector",
-            name,
-            "0.3 s",
-            _clicks(page, view, [i for i in visible if _is_visible(view, i)][:20]),
-            "s",
-        )
+        clicks = _clicks(page, view, [i for i in visible if _is_visible(view, i)][:20])
+        yield _row("click to inspector", name, "0.3 s", clicks, "s")
 
 
 def _is_visible(view: GraphView, id_: str) -> bool:
@@ -239,5 +231,9 @@ def _is_visible(view: GraphView, id_: str) -> bool:
     return box is not None and box["visible"]
 
 
-if __name__ == "__main__":
-    main()
+def published(real: RealModels) -> list[list[str]]:
+    return [real.named("unet_sd15_raw")]
+
+
+UNET = option("unet", nargs="?", type=Path, help="a real model of thousands of nodes")
+BENCHMARK = Benchmark(measure, (TABLE,), (UNET, repeat(5)), published)

@@ -11,10 +11,11 @@ from pathlib import Path
 import onnx
 import pytest
 
-from benchmarks.printed import content_of
-from benchmarks.results import DATA, PAGE, PARTS, CommandLine, measured, on_gpu
-from benchmarks.results_page import results_page
-from benchmarks.results_summary import CLAIMS, summary
+from benchmarks.publishing.groups import GROUPS, NAMES
+from benchmarks.publishing.page import group_page, places, published_parts, results_page
+from benchmarks.publishing.publish import PAGE, measured
+from benchmarks.publishing.summary import CLAIMS, summary
+from benchmarks.shared.benchmark import RealModels, benchmark
 from tests.conftest import ROOT
 from workbench.run.records.published import PUBLISHED_FOLDER, published_text, read_published
 
@@ -169,37 +170,54 @@ def test_a_page_that_fails_is_a_failed_test_and_no_error_of_pytest(tmp_path):
 # ---- docs/results.md, which is drawn from docs/results/*.json --------------------------------------------
 
 
+MAX_WORDS_OF_RESULTS = 2_500
+
+
 @pytest.fixture(scope="module")
 def published():
-    return [read_published(DATA / f"{part.__name__}.json") for part in PARTS]
+    return published_parts()
 
 
 def test_the_page_of_the_results_is_drawn_from_their_files(published):
-    assert PAGE.read_text(encoding="utf-8") == results_page(published), "run python benchmarks/results.py --draw"
+    assert PAGE.read_text(encoding="utf-8") == results_page(published), "run python -m benchmarks draw"
 
 
-def test_the_tables_of_the_page_are_read_as_they_were_drawn(published):
-    """As the tables are that a benchmark prints."""
-    drawn = [table for part in published for one in part.measurements for table in one.tables]
-    read = [item for item in content_of(PAGE.read_text(encoding="utf-8")) if not isinstance(item, str)]
-    assert read == [summary({part.name: part for part in published}), *drawn]
+def test_the_page_of_the_results_is_short_enough_to_be_read():
+    assert 1_000 < len(PAGE.read_text(encoding="utf-8").split()) <= MAX_WORDS_OF_RESULTS
+
+
+def test_every_table_is_on_one_page_of_the_site(published):
+    """And a link to its file leads to the heading above it."""
+    pages = {f"results/{group.place}.md": group_page(group, published) for group in GROUPS}
+    for name, part in published.items():
+        place, _, anchor = places(published)[f"results/{name}.json"].partition("#")
+        assert f"\n## {part.title}\n" in pages[place] and anchor == part.anchor
+        tables = [table for one in part.measurements for table in one.tables]
+        assert tables and all(table.markdown in pages[place] for table in tables)
+
+
+def test_every_part_is_named_on_the_page_of_the_results(published):
+    links = LINK.findall(PAGE.read_text(encoding="utf-8"))
+    assert {target for target, _ in links} == {f"results/{name}.json" for name in published}
 
 
 def test_the_figures_of_gpus_are_those_of_their_runs(published):
-    assert measured(on_gpu, CommandLine(None, 1, None)) == next(part for part in published if part.name == "on_gpu")
+    assert measured(benchmark("on_gpu"), RealModels()) == published["on_gpu"].measurements
 
 
-def test_every_file_of_results_is_a_part_of_the_page_in_the_form_in_which_it_is_written(published):
+def test_every_file_of_results_has_the_form_in_which_it_is_written():
     files = {file.name: file.read_text(encoding="utf-8") for file in PUBLISHED_FOLDER.iterdir()}
-    assert files == {f"{part.name}.json": published_text(part) for part in published}
+    assert files == {
+        f"{name}.json": published_text(read_published(PUBLISHED_FOLDER / f"{name}.json")) for name in NAMES
+    }
 
 
 def test_every_claim_has_a_figure_and_what_speaks_against_it(published):
-    claims = summary({part.name: part for part in published}).rows
+    claims = summary(published).rows
     assert len(claims) == len(CLAIMS) == 10
     assert all(re.search(r"\d", figure) and re.search(r"\d", against) for _, figure, against, _ in claims)
 
 
 def test_every_row_of_the_results_says_of_what_it_is(published):
-    tables = [table for part in published for one in part.measurements for table in one.tables]
+    tables = [table for part in published.values() for one in part.measurements for table in one.tables]
     assert len(tables) > 40 and all(row[0] for table in tables for row in table.rows)

@@ -1,4 +1,4 @@
-"""Generated models for `benchmarks/simplify.py`: a BERT of any number of nodes, and a model larger than 2 GB."""
+"""Generated models: a BERT of any number of nodes, and a model larger than 2 GB."""
 
 from __future__ import annotations
 
@@ -154,10 +154,6 @@ def write_large(path: Path, layers: int, width: int) -> None:
     with data.open("wb") as file:
         for block in _random_blocks(layers * width * width, width**-0.5):
             file.write(block)
-
-
-def large_bytes(layers: int, width: int) -> int:
-    return 4 * layers * width * width
 
 
 def _wide_layer(build: _Builder, x: str, weight: TensorProto, gemm: bool) -> str:

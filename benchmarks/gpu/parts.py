@@ -1,4 +1,6 @@
-"""The parts of `on_gpu.py`, each a function that yields rows: `gpu_parts.py PART FOLDER DEVICE SMALL SECONDS`.
+"""The parts of `on_gpu.py`, each a function that yields rows.
+
+`python -m benchmarks.gpu.parts PART FOLDER DEVICE SMALL SECONDS`, as `on_gpu.py` starts it, runs one.
 
 Each row is written at once, so that a part that is ended at its limit keeps its rows. Exits with MORE_TO_DO where time
 has passed and another start goes on.
@@ -25,11 +27,8 @@ if TYPE_CHECKING:
     from workbench.ir import Graph
     from workbench.run.measurement.measurement_result import MeasuredVariant, Measurement
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.gpu_beside_torch import MoreToDo, Row, Settings, earlier_rows, networks  # noqa: E402
-from benchmarks.on_gpu import MORE_TO_DO  # noqa: E402
+from benchmarks.gpu.beside_torch import MoreToDo, Row, Settings, earlier_rows, networks
+from benchmarks.on_gpu import MORE_TO_DO, ROOT
 
 _SHARES = 8  # processes for ONNX's conformance cases
 _GOES_ON = ("tests", "networks", "memory", "profiler", "oneflow", "fusions")  # they keep the rows of earlier starts
@@ -72,16 +71,14 @@ def conformance(settings: Settings) -> Iterator[Row]:
     """ONNX's conformance cases, eager and on CUDA as CUDA graphs, by several processes."""
     shares = 2 if settings.small else _SHARES
     command = [
-        sys.executable,
-        __file__,
-        "share_of_conformance",
+        *(sys.executable, "-m", "benchmarks.gpu.parts", "share_of_conformance"),
         str(settings.folder),
         settings.device,
         str(int(settings.small)),
         str(settings.seconds),
     ]
     ran = [
-        subprocess.Popen([*command, str(share), str(shares)], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([*command, str(share), str(shares)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
         for share in range(shares)
     ]
     for process in ran:
@@ -131,9 +128,9 @@ def _on_host(value: Any) -> Any:
 # ---- other parts for a GPU --------------------------------------------------------------------
 
 
-def lanes(settings: Settings) -> Iterator[Row]:
+def streams(settings: Settings) -> Iterator[Row]:
     """Operators on several streams, a CUDA graph and the arena, with the memory of each."""
-    yield from _measured(settings, "inception_v2", "float32", ("cuda-graphs", "arena", "lanes"), operators=False)
+    yield from _measured(settings, "inception_v2", "float32", ("cuda-graphs", "arena", "streams"), operators=False)
 
 
 def memory(settings: Settings) -> Iterator[Row]:
@@ -141,7 +138,7 @@ def memory(settings: Settings) -> Iterator[Row]:
     for dtype in ("float16", "mixed") if settings.device == "cuda" else ("float32",):
         if dtype in done:
             continue
-        backends = ("torch", "cuda-graphs", "arena", "lanes")
+        backends = ("torch", "cuda-graphs", "arena", "streams")
         yield from _measured(settings, "resnet50", dtype, backends, operators=dtype != "mixed")
 
 
@@ -191,7 +188,7 @@ def profiler(settings: Settings) -> Iterator[Row]:
     and, where they exceed _LONG_MS, one by one."""
     import torch
 
-    from benchmarks.gpu_networks import exported, network
+    from benchmarks.gpu.networks import exported, network
     from workbench.backends.torch.torch_run import TorchRun
     from workbench.run.inputs import seed_inputs
 
@@ -345,7 +342,7 @@ PARTS: Mapping[str, Callable[[Settings], Iterator[Row]]] = {
     "networks": networks,
     "profiler": profiler,
     "oneflow": oneflow,
-    "lanes": lanes,
+    "streams": streams,
     "memory": memory,
     "fusions": fusions,
 }

@@ -1,37 +1,58 @@
-"""The results of `on_gpu.py` as data; `python benchmarks/gpu_section.py FOLDER ...` prints them as Markdown."""
+"""The results of `on_gpu.py` as data: for each folder of them a section with its tables."""
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from benchmarks.printed import Content, content_of
-from benchmarks.results_page import drawn, measurement_items
+from benchmarks.shared.benchmark import Benchmark, Content, Item, option, table
 from workbench.run.records.published import PublishedMeasurement, PublishedTable
 
 Rows = Sequence[Mapping[str, Any]]
+FOLDERS = Path(__file__).resolve().parents[1] / "gpu_results"
+BEST = table("network", "batch", "type", "plain torch", "ms", "ours", "ms", "of plain torch", "failed")
+ALL = table("network", "batch", "type", "whose", "how", "median ms", "min ms", "p90 ms", "opening s")
+PROFILER = table(
+    *("network", "recorded ms", "operators ms", "kernels by the profiler ms", "compared", "largest difference")
+)
+ONEFLOW = table("batch", "strategy", "median ms", "of NCHW")
+MEASURED = table("network", "variant", "median ms", "p90 ms", "operators ms", "peak MB", "workspaces MB")
+
+
+def measure(chosen: argparse.Namespace) -> Iterator[Item]:
+    for folder in chosen.folders or folders():
+        measurement = gpu_measurement(folder)
+        yield from measurement.content
+        yield measurement.origin
+
+
+def folders() -> list[Path]:
+    """Those of `gpu_results`, the newest first."""
+    return sorted(FOLDERS.iterdir(), reverse=True)
 
 
 def gpu_measurement(folder: Path) -> PublishedMeasurement:
     """One folder of results, called DATE-CARD, after the text of its `about.md` if there is one."""
     parts = {path.stem: _rows(path) for path in sorted(folder.glob("*.jsonl"))}
     about = folder / "about.md"
-    content: Content = [
-        f"### {folder.name}",
-        *(content_of(about.read_text(encoding="utf-8")) if about.exists() else []),
-    ]
+    content: Content = [f"### {folder.name}", *(_paragraphs(about) if about.exists() else [])]
     for part, write in _WRITERS.items():
         content += write(parts[part]) if parts.get(part) else []
     (environment,) = parts["environment"][:1]
     driver = f", driver {environment['driver']}" if environment.get("driver") else ""
     machine = f"{environment['device_name']}, {environment['threads']} threads{driver}"
     return PublishedMeasurement(folder.name[: len("2026-11-26")], machine, environment["versions"], tuple(content))
+
+
+def _paragraphs(file: Path) -> list[str]:
+    """Each in one line."""
+    return [" ".join(text.split()) for text in re.split(r"\n\s*\n", file.read_text(encoding="utf-8").strip())]
 
 
 def _rows(path: Path) -> Rows:
@@ -70,16 +91,14 @@ def _networks(rows: Rows) -> Content:
         ratio = f"{ours['median_ms'] / torch['median_ms']:.2f}" if torch and ours else "-"
         failed = "; ".join(f"{r['who']} {r['how']}" for r in group if "failed" in r)
         cells.append([*key, *_best(torch), *_best(ours), ratio, failed or "-"])
-    header = ("network", "batch", "type", "plain torch", "ms", "ours", "ms", "of plain torch", "failed")
     all_cells = [
         [row["network"], row["batch"], row["dtype"], row["who"], row["how"], *_times(row), _opening(row)]
         for row in rows
         if "median_ms" in row
     ]
-    all_header = ("network", "batch", "type", "whose", "how", "median ms", "min ms", "p90 ms", "opening s")
     return [
-        *("The fastest of plain torch and of ours:", _table(header, cells)),
-        *("All of them:", _table(all_header, all_cells)),
+        *("The fastest of plain torch and of ours:", _table(BEST, cells)),
+        *("All of them:", _table(ALL, all_cells)),
     ]
 
 
@@ -101,7 +120,6 @@ def _opening(row: Mapping[str, Any]) -> str:
 
 def _profiler(rows: Rows) -> Content:
     names = ("recorded_ms", "operators_ms", "profiler_ms")
-    header = ("network", "recorded ms", "operators ms", "kernels by the profiler ms", "compared", "largest difference")
     cells = [
         [
             row["network"],
@@ -112,7 +130,7 @@ def _profiler(rows: Rows) -> Content:
         for row in rows
     ]
     title = "Operators' times beside the recorded run and the profiler; those above 20 us are compared one by one:"
-    return [title, _table(header, cells)]
+    return [title, _table(PROFILER, cells)]
 
 
 def _oneflow(rows: Rows) -> Content:
@@ -122,11 +140,10 @@ def _oneflow(rows: Rows) -> Content:
         else [row["batch"], row["strategy"], "-", row["failed"]]
         for row in rows
     ]
-    return ["ResNet-101 in mixed precision:", _table(("batch", "strategy", "median ms", "of NCHW"), cells)]
+    return ["ResNet-101 in mixed precision:", _table(ONEFLOW, cells)]
 
 
 def _measured(rows: Rows) -> PublishedTable:
-    header = ("network", "variant", "median ms", "p90 ms", "operators ms", "peak MB", "workspaces MB")
     cells = [
         [
             row["network"],
@@ -140,11 +157,11 @@ def _measured(rows: Rows) -> PublishedTable:
         for row in rows
         if "median_ms" in row
     ]
-    return _table(header, cells)
+    return _table(MEASURED, cells)
 
 
-def _table(header: Sequence[str], cells: Iterable[Sequence[Any]]) -> PublishedTable:
-    return PublishedTable(tuple(header), tuple(tuple(map(str, row)) for row in cells))
+def _table(head: PublishedTable, cells: Iterable[Sequence[Any]]) -> PublishedTable:
+    return replace(head, rows=tuple(tuple(map(str, row)) for row in cells))
 
 
 _WRITERS: Mapping[str, Callable[[Rows], Content]] = {
@@ -153,12 +170,15 @@ _WRITERS: Mapping[str, Callable[[Rows], Content]] = {
     "networks": _networks,
     "profiler": _profiler,
     "oneflow": _oneflow,
-    "lanes": lambda rows: ["Operators side by side:", _measured(rows)],
+    "streams": lambda rows: ["Operators side by side:", _measured(rows)],
     "memory": lambda rows: ["Memory:", _measured(rows)],
     "fusions": lambda rows: ["Fused in transformers, [4096, 4096]:", _measured(rows)],
 }
 
 
-if __name__ == "__main__":
-    for folder in sys.argv[1:]:
-        print(drawn(measurement_items(gpu_measurement(Path(folder)))))
+BENCHMARK = Benchmark(
+    measure,
+    (BEST, ALL, PROFILER, ONEFLOW, MEASURED),
+    (option("folders", nargs="*", type=Path, help="of results (default: those of benchmarks/gpu_results)"),),
+    measurements=lambda: [gpu_measurement(folder) for folder in folders()],
+)

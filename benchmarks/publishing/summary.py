@@ -1,4 +1,4 @@
-"""The first lines of docs/results.md: what is claimed, with its figure, counted from the tables of the page."""
+"""The first lines of docs/results.md: what is claimed, with its figure, counted from the tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Claim = tuple[str, str, str]  # what is claimed, the figure, what speaks against
 def summary(parts: Mapping[str, PublishedPart]) -> PublishedTable:
     """A table with a line for each claim. parts: by name."""
     columns = ("claim", "figure", "against it", "table, machine, date")
-    claims = [(parts[name], claim) for name, claim in CLAIMS.items() if name in parts]
+    claims = [(parts[name], claim) for name, claim in CLAIMS.items()]
     return PublishedTable(columns, tuple((*claim(_rows(part)), _origin(part)) for part, claim in claims))
 
 
@@ -158,7 +158,7 @@ def _origin(part: PublishedPart) -> str:
     """A link to the part, its machine and its date."""
     first = part.measurements[0]
     processor = re.split("[,;]", first.machine)[0]
-    return f"[{part.title}](#{part.anchor}), {processor}, {first.date}"
+    return f"[{part.title}](results/{part.name}.json), {processor}, {first.date}"
 
 
 def _interval(cell: str) -> tuple[float, float, float]:

@@ -52,7 +52,7 @@ def networks(settings: Settings) -> Iterator[Row]:
 
     What an earlier start has measured is not measured again. Raises MoreToDo.
     """
-    from benchmarks.gpu_networks import NETWORKS
+    from benchmarks.gpu.networks import NETWORKS
 
     begin, before = time.monotonic(), earlier_rows(settings.folder, "networks")
     names = ["resnet50"] if settings.small else list(NETWORKS)
@@ -105,7 +105,7 @@ def _is_autotuned(how: str) -> bool:
 def _beside_torch(settings: Settings, about: Row, autotuned: bool) -> Iterator[Row]:
     import torch
 
-    from benchmarks.gpu_networks import exported, network
+    from benchmarks.gpu.networks import exported, network
     from workbench.run.measurement.interleave import Repetitions, interleaved
 
     begin, dtype = time.monotonic(), about["dtype"]
