@@ -162,3 +162,49 @@ def test_nodes_and_weights_can_be_kept(tmp_path, run, keep, left):
 def test_limits_that_fit_nothing_are_a_sentence(tmp_path, run, words, sentence):
     code, _, said = run("optimize", saved(tmp_path, KEPT), "-o", tmp_path / "out.onnx", *words)
     assert code == 2 and sentence in said
+
+
+def in_a_branch(weight: str, further: str = "") -> onnx.ModelProto:
+    """A model whose branches compute with a weight of 16 kB in a Transpose each."""
+    branch = "g () => (float[2,64] r) {{ t = Transpose<perm=[1,0]>({weight}) {further} r = MatMul(x, t) }}"
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2,64] x, bool c) => (float[2,64] y) {'
+        f" y = If (c) <then_branch = {branch.format(weight=weight, further=further)},"
+        f" else_branch = {branch.format(weight=weight, further='')}> }}"
+    )
+    return model
+
+
+def test_constants_of_bodies_are_counted_too(tmp_path):
+    """Weights that stand in a body are the file's, and what takes their place there does not make it grow."""
+    model = in_a_branch("w")
+    for attribute in model.graph.node[0].attribute:
+        array = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+        attribute.g.initializer.append(onnx.numpy_helper.from_array(array, "w"))
+    onnx.save(model, tmp_path / "m.onnx")
+    graph = wb.optimize(load_model(tmp_path / "m.onnx"), ["fold_constants"], grow=1).graph
+    for body in graph.nodes[0].bodies.values():
+        assert [node.op for node in body.nodes] == ["MatMul"]
+
+
+def test_what_is_folded_in_bodies_does_not_make_a_file_grow_either(tmp_path):
+    """A weight of the main graph that each branch turns would be there three times."""
+    model = in_a_branch("w")
+    array = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(array, "w"))
+    onnx.save(model, tmp_path / "m.onnx")
+    for grow, left in ((1, ["Transpose", "MatMul"]), (4, ["MatMul"])):
+        graph = wb.optimize(load_model(tmp_path / "m.onnx"), ["fold_constants"], grow=grow).graph
+        assert [[node.op for node in body.nodes] for body in graph.nodes[0].bodies.values()] == [left, left]
+
+
+def test_a_weight_that_one_branch_alone_reads_is_that_branchs(tmp_path):
+    """It goes when what is computed from it takes its place, so that nothing grows."""
+    model = in_a_branch("w")
+    array = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name in ("w", "v"))
+    branch = model.graph.node[0].attribute[1].g
+    branch.node[0].input[0] = "v"
+    onnx.save(model, tmp_path / "m.onnx")
+    graph = wb.optimize(load_model(tmp_path / "m.onnx"), ["fold_constants"], grow=1).graph
+    assert [[node.op for node in body.nodes] for body in graph.nodes[0].bodies.values()] == [["MatMul"], ["MatMul"]]

@@ -11,10 +11,17 @@ from typing import Protocol
 from workbench.errors import UserError
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite.core.bodies import closed_body, opened_body, with_body
+from workbench.rewrite.core.limits import NOTHING_AROUND, AroundBody, around_body
 from workbench.rewrite.core.rule import NoMatch, Rewrite, Rule
 from workbench.rewrite.core.value_types import with_inferred_types
 
-IsAllowed = Callable[[Graph, Rewrite], bool]
+
+class IsAllowed(Protocol):
+    """Whether a rewrite may be made. around: what lies around the graph, if it is a body."""
+
+    def __call__(self, graph: Graph, proposed: Rewrite, around: AroundBody = NOTHING_AROUND, /) -> bool: ...
+
+
 _MAX_REWRITES_PER_NODE = 20  # beyond this, a pass has two rules that undo each other
 _MAX_USERS = 64  # with more, users are not revisited when their value changes: n of them would be tried n times each
 
@@ -31,7 +38,7 @@ class RunawayError(UserError):
 
 
 def apply_rules(
-    rules: Sequence[Rule], graph: Graph, pass_: PassLike, is_allowed: IsAllowed = lambda *_: True
+    rules: Sequence[Rule], graph: Graph, pass_: PassLike, is_allowed: IsAllowed = lambda *_, **__: True
 ) -> Iterator[Rewrite]:
     """Try the rules on every node in topological order, and again around each change; then in bodies."""
     yield from _in_graph(rules, graph, pass_, is_allowed)
@@ -84,8 +91,11 @@ def _in_bodies(
         def as_outer(inner: Rewrite, where: str = where, path: str = f"{name}/{key}") -> Rewrite:
             return replace(inner, sentence=where + inner.sentence, matched_at=f"{path}/{inner.root}")
 
-        def is_allowed_inside(graph: Graph, inner: Rewrite) -> bool:
-            return is_allowed(graph, as_outer(inner))
+        def around_inside(key: str = key, inside: Graph = inside) -> AroundBody:
+            return around_body(graph, graph.node(name), key, inside)
+
+        def is_allowed_inside(innermost: Graph, proposed: Rewrite, around: AroundBody = NOTHING_AROUND) -> bool:
+            return is_allowed(innermost, as_outer(proposed), around + around_inside())
 
         for inner in apply_rules(rules, inside, pass_, is_allowed_inside):
             inside.apply(inner.edit)

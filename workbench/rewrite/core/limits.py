@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from workbench.formats.opsets.lowering import newer_in_edit
@@ -12,6 +13,33 @@ from workbench.rewrite.core.runtime_kernels import without_kernel
 GROW = 1.1  # by default a file grows at most by a tenth
 _SMALL = 1024  # bytes; constants of this size, such as shapes, take about as much as the nodes that they replace
 _NODE_BYTES = 64  # about the bytes of a node in a file
+
+
+@dataclass(frozen=True)
+class AroundBody:
+    """What lies around a body.
+
+    constant_bytes: of the constants there.
+    shared:         constants that the body captures and that others read too, so that they stay.
+    """
+
+    constant_bytes: int = 0
+    shared: frozenset[str] = frozenset()
+
+    def __add__(self, other: AroundBody) -> AroundBody:
+        """What lies around a body in a body."""
+        return AroundBody(self.constant_bytes + other.constant_bytes, self.shared | other.shared)
+
+
+NOTHING_AROUND = AroundBody()
+
+
+def around_body(graph: Graph, node: Node, key: str, inside: Graph) -> AroundBody:
+    """What of the graph lies around the body under `key` of the node; inside: that body, opened."""
+    others = {value for other, body in node.bodies.items() if other != key for value in body.captured}
+    captured = [value for value in node.bodies[key].captured if value in graph.constants]
+    shared = {value for value in captured if value in others or graph.users(value) != (node,)}
+    return AroundBody(constant_bytes(graph) - constant_bytes(inside), frozenset(shared))
 
 
 @dataclass(frozen=True)
@@ -29,15 +57,18 @@ class RuleLimits:
     keep: frozenset[str] = frozenset()
     kernels: bool = False
 
-    def refusal(self, graph: Graph, edit: Edit, grows_freely: bool = False) -> str:
-        """Why the edit must not be made; "" if it may. grows_freely: constants may take any size."""
+    def refusal(self, graph: Graph, edit: Edit, grows_freely: bool = False, around: AroundBody = NOTHING_AROUND) -> str:
+        """Why the edit must not be made; "" if it may.
+
+        grows_freely: constants may take any size. around: what lies around the graph, if it is a body.
+        """
         removed = self._removed_name(graph, edit)
         if removed:
             return f"'{removed}' is to be kept"
         limited = self.constant_bytes is not None and not grows_freely
-        growth = _growth(graph, edit) if limited else 0
+        growth = _growth(graph, edit, around.shared) if limited else 0
         if self.constant_bytes is not None and growth > _SMALL:
-            after = constant_bytes(graph) + growth
+            after = around.constant_bytes + constant_bytes(graph) + growth
             if after > self.constant_bytes and after + _growth_to_come(graph, edit) > self.constant_bytes:
                 return f"constants would take {after:,} bytes, and may take {self.constant_bytes:,}; --grow sets that"
         return self.opset_refusal(graph, edit) or (without_kernel(graph, edit) if self.kernels else "")
@@ -64,15 +95,23 @@ NO_LIMITS = RuleLimits()
 def largest_constants(graph: Graph, grow: float) -> int:
     """The bytes that constants may take so that the file grows at most by this factor."""
     before = constant_bytes(graph)
-    return int(before + (grow - 1) * (before + _NODE_BYTES * len(graph)))
+    return int(before + (grow - 1) * (before + _NODE_BYTES * _nodes(graph)))
 
 
 def constant_bytes(graph: Graph) -> int:
-    return sum(tensor.nbytes for tensor in graph.constants.values())
+    """The bytes of the graph's constants and of those in its bodies."""
+    inner = (constant_bytes(body) for node in graph.with_bodies for body in node.bodies.values())
+    return sum(tensor.nbytes for tensor in graph.constants.values()) + sum(inner)
 
 
-def _growth(graph: Graph, edit: Edit) -> int:
-    """The bytes of new constants, minus those of constants that nothing reads any more."""
+def _nodes(graph: Graph) -> int:
+    """The number of the graph's nodes and of those in its bodies."""
+    inner = (_nodes(body) for node in graph.with_bodies for body in node.bodies.values())
+    return len(graph) + sum(inner)
+
+
+def _growth(graph: Graph, edit: Edit, shared: Collection[str]) -> int:
+    """The bytes of new constants, minus those of constants that nothing reads any more. shared: what others read."""
     new = sum(tensor.nbytes for tensor in edit.constants.values() if tensor is not None)
     if new <= _SMALL:
         return new
@@ -82,7 +121,7 @@ def _growth(graph: Graph, edit: Edit) -> int:
     return new - sum(
         graph.constants[value].nbytes
         for value in operands - read
-        if value in graph.constants and all(user.name in removed for user in graph.users(value))
+        if value in graph.constants and value not in shared and all(user.name in removed for user in graph.users(value))
     )
 
 
