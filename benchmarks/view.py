@@ -28,7 +28,7 @@ from playwright.sync_api import Browser, Page
 
 from benchmarks.shared.benchmark import Benchmark, Item, RealModels, Row, option, repeat, table
 from sample_models.resnet import resnet
-from tests.browser import GraphView, chromium, running_app, settle, watched_page
+from tests.browser import GraphView, chromium, press_more, running_app, settle, watched_page
 from tests.viewing import large_graph
 from workbench.formats.io.exporting import export_onnx
 from workbench.ir import from_text
@@ -156,7 +156,7 @@ def _large(browser: Browser, address: str, path: Path) -> Iterator[Row]:
         yield _row("open or close a box", name, "0.5 s", toggles, "s")
         closed = [id_ for id_ in view.boxes if not view.box(id_)["open"]][:20]
         yield _row("click to inspector", name, "0.3 s", _clicks(page, view, closed), "s")
-        opened = [_since(page, "scene", lambda: page.get_by_role("button", name="Open all").click())]
+        opened = [_since(page, "scene", lambda: press_more(page, "Open all"))]
         settle(page)
         yield _row("everything open (flat)", name, "5 s", opened, "s")
         yield _row("payload, everything open", name, "-", [max(received) / 1e3], "kB")

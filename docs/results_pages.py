@@ -37,9 +37,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs for each page: a link to a file of docs/results becomes one to its table."""
-    return with_links_to_tables(markdown, places(published_parts()))
-
-
-def with_links_to_tables(markdown: str, tables: dict[str, str]) -> str:
-    """tables: of the files, as `places` has them."""
+    tables = places(published_parts())
     return _LINK.sub(lambda link: f"]({link[1]}{tables.get(link[2], link[2])})", markdown)

@@ -42,8 +42,9 @@ def results_page(parts: Mapping[str, PublishedPart]) -> str:
 
 
 def group_page(group: Group, parts: Mapping[str, PublishedPart]) -> str:
-    """The page of the site with every table of a group."""
-    return drawn([f"# {group.title}", *(item for part in _of(group, parts) for item in _items(part))])
+    """The page of the site with every table of a group. Links in the files are those of a page of docs/."""
+    text = drawn([f"# {group.title}", *(item for part in _of(group, parts) for item in _items(part))])
+    return re.sub(r"\]\((?!https?:|#)", "](../", text)
 
 
 def places(parts: Mapping[str, PublishedPart]) -> dict[str, str]:
