@@ -19,6 +19,7 @@ from workbench.ir.function_calls import Key, function_key, graphs_within, inline
 from workbench.ir.text import OPSET
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import is_own, own_function
+from workbench.support.reachability import reachable
 
 _SEPARATOR = "__"  # before each attribute in a name; no operator of ours has it
 _Variant = tuple[str, frozenset[str]]  # an operator of ours, and the attributes that a call gives
@@ -134,15 +135,15 @@ def _names(variants: Iterable[_Variant]) -> dict[_Variant, str]:
 
 def _called(graph: Graph) -> dict[Key, Function]:
     """The model's own functions that it calls, directly or in other functions."""
-    functions: dict[Key, Function] = {}
-    waiting = [graph] if graph.functions else []
-    while waiting:
-        for node in _nodes(waiting.pop()):
-            function = None if _is_own(node) else graph.functions.get(function_key(node))
-            if function is not None and function.key not in functions:
-                functions[function.key] = function
-                waiting.append(function.graph)
-    return functions
+
+    def called_in(inner: Graph) -> Iterator[Key]:
+        keys = (function_key(node) for node in _nodes(inner) if not _is_own(node))
+        return (key for key in keys if key in graph.functions)
+
+    if not graph.functions:
+        return {}
+    keys = reachable(called_in(graph), lambda key: called_in(graph.functions[key].graph))
+    return {key: graph.functions[key] for key in keys}
 
 
 def _own_functions(graphs: Iterable[Graph], opset: int, of_types: bool) -> dict[_Variant, Function]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from workbench.ir import Graph, Node, constant_shape
 from workbench.ir.types import DataType, Dim, TensorType
+from workbench.support.reachability import reachable
 
 _SMALL = 64  # largest number of elements of a value, and of terms of a size
 _DEGREE = 16  # the largest number of symbols in a term; no shape has as many axes
@@ -138,18 +139,16 @@ def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
 
 def shape_sources(graph: Graph, node: Node) -> Iterator[str]:
     """The values whose shapes the node's result is computed from."""
-    seen: set[str] = set()
-    waiting = [value for value in node.inputs if value]
-    while waiting:
-        value = waiting.pop()
+
+    def operands(value: str) -> Iterable[str]:
         producer = graph.producer(value)
-        if value in seen or producer is None or producer.op not in SHAPE_ARITHMETIC:
-            continue
-        seen.add(value)
-        if producer.op == "Shape":
+        is_arithmetic = producer is not None and producer.op in SHAPE_ARITHMETIC and producer.op != "Shape"
+        return producer.operands if producer is not None and is_arithmetic else ()
+
+    for value in reachable(node.operands, operands):
+        producer = graph.producer(value)
+        if producer is not None and producer.op == "Shape":
             yield producer.inputs[0]
-        else:
-            waiting += [operand for operand in producer.inputs if operand]
 
 
 def may_have_symbolic_value(graph: Graph, node: Node) -> bool:

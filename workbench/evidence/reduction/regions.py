@@ -21,6 +21,7 @@ from workbench.formats.io.proto_file import ProtoFile, declared_types
 from workbench.ir import Constant, TensorType
 from workbench.ir.from_proto import bodies, value_type
 from workbench.ir.to_proto import LARGE
+from workbench.support.reachability import reachable
 
 RECORDED = "<recorded>"  # the location of a constant whose numbers are those of the recorded run
 _IR_WITHOUT_INITIALIZER_INPUTS = 4  # the IR version before which every initializer had to be an input too
@@ -274,11 +275,10 @@ def _replace_bypassed(node: NodeProto, region: Region) -> None:
 def _called(model: ModelProto, functions: Iterable[FunctionProto]) -> Iterator[FunctionProto]:
     """The functions that the model calls, and those that these call, in the order of the file."""
     table = {(f.domain, f.name, f.overload): f for f in functions}
-    waiting, called = list(every_node(model)), set()
-    while waiting:
-        node = waiting.pop()
-        key = (node.domain, node.op_type, node.overload)
-        if key in table and key not in called:
-            called.add(key)
-            waiting += every_node(ModelProto(functions=[table[key]]))
+
+    def called_in(part: ModelProto) -> Iterator[tuple[str, str, str]]:
+        keys = ((node.domain, node.op_type, node.overload) for node in every_node(part))
+        return (key for key in keys if key in table)
+
+    called = {*reachable(called_in(model), lambda key: called_in(ModelProto(functions=[table[key]])))}
     return (function for key, function in table.items() if key in called)

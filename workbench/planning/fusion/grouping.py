@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, FUSABLE, INJECTIVE, OPAQUE, REDUCTION, FusionKind
 from workbench.planning.fusion.post_dominators import PostDominator, post_dominators
 from workbench.planning.fusion.problem import Operator, users_of
+from workbench.support.reachability import reachable
 
 MAX_OPERATORS = 256
 _FUSED = (ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION)
@@ -172,10 +174,5 @@ def _joinable_kinds(kind: FusionKind, is_sink: bool) -> tuple[FusionKind, ...]:
 def _between(operators: Sequence[Operator], source: int, sink: int, limit: int) -> tuple[int, ...]:
     """The source and every operator on a path from it to the sink, without the sink; only some of them if there are
     more than `limit`."""
-    result, waiting = {source: None}, [source]
-    while waiting and len(result) <= limit:
-        for user in users_of(operators, waiting.pop()):
-            if user != sink and user not in result:
-                result[user] = None
-                waiting.append(user)
-    return tuple(result)
+    found = reachable([source], lambda operator: (user for user in users_of(operators, operator) if user != sink))
+    return tuple(islice(found, limit + 1))

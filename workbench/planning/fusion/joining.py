@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from workbench.ops.fusion_kinds import FUSABLE
 from workbench.planning.fusion.problem import Operator
 from workbench.planning.fusion.rules import FusionRules
 from workbench.planning.fusion.traffic import StoredValue
+from workbench.support.reachability import reachable
 
 _Pair = tuple[int, int]  # the numbers of two groups
 
@@ -99,18 +100,12 @@ class _Groups:
 
     def _leads_through_others(self, first: int, second: int) -> bool:
         """Whether a path leads from the first group through a third to the second."""
-        waiting = [self.group[user] for i in self.members[first] for user in self._users[i]]
-        seen = {first, second}
-        while waiting:
-            number = waiting.pop()
-            if number in seen:
-                continue
-            seen.add(number)
-            following = {self.group[user] for i in self.members[number] for user in self._users[i]}
-            if second in following:
-                return True
-            waiting += following
-        return False
+
+        def following(group: int) -> Iterator[int]:
+            return (self.group[user] for i in self.members[group] for user in self._users[i])
+
+        others = {group for group in following(first) if group not in (first, second)}
+        return second in reachable(others, lambda group: (other for other in following(group) if other != first))
 
     def join(self, first: int, second: int) -> int:
         """Join two groups; returns the number of the result."""

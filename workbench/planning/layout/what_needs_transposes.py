@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from workbench.analysis.metrics.transpose_cost import elements, moved_by_node
@@ -12,6 +12,7 @@ from workbench.ops.channels_last import plain_op
 from workbench.ops.contract import layout_of
 from workbench.planning.layout.infer import TENSOR, is_cnn, values_of_same_axes
 from workbench.planning.layout.profile import Profile
+from workbench.support.reachability import reachable
 
 _FOLLOW = ("agnostic", "remapped")  # kinds of operators that run in the order of their operands
 
@@ -42,16 +43,9 @@ _Found = tuple[_Fixed | None, Iterable[str]]  # what fixes the order of a value,
 
 def _nearest(value: str, look: Callable[[str], _Found]) -> _Fixed | None:
     """What fixes the order of the value, by breadth-first search over values of that order; None if nothing does."""
-    seen, queue = {value}, deque([value])
-    while queue:
-        fixed, others = look(queue.popleft())
-        if fixed is not None:
-            return fixed
-        for other in others:
-            if other and other not in seen:
-                seen.add(other)
-                queue.append(other)
-    return None
+    found = cache(look)
+    values = reachable([value], lambda one: filter(None, found(one)[1]))
+    return next((fixed for one in values if (fixed := found(one)[0]) is not None), None)
 
 
 def _sources(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> _Found:

@@ -17,6 +17,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, defs, numpy_helper
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from workbench.ir.signature_changes import is_valid_unchanged
+from workbench.support.reachability import reachable
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _SIZES = ("Shape", "Size")
@@ -74,13 +75,12 @@ class ModelStructure:
 
     def _results_from(self, value: str, known: Collection[str]) -> dict[str, None]:
         """All values that are computed from a value, by way of none that is known."""
-        waiting, seen = [value], dict[str, None]()
-        while waiting:
-            nodes = [node for node in self._readers.get(waiting.pop(), ()) if node.op_type not in _SIZES]
-            results = [result for node in nodes for result in node.output if result and result not in seen]
-            waiting += [result for result in results if result not in known]
-            seen |= dict.fromkeys(results)
-        return seen
+
+        def results_of(value: str) -> list[str]:
+            nodes = [node for node in self._readers.get(value, ()) if node.op_type not in _SIZES]
+            return [result for node in nodes for result in node.output if result]
+
+        return dict.fromkeys(reachable(results_of(value), lambda one: () if one in known else results_of(one)))
 
     @cached_property
     def _readers(self) -> Mapping[str, list[NodeProto]]:

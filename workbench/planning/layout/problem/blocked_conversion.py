@@ -36,6 +36,7 @@ from workbench.planning.layout.problem.tiled_axes import (
     shape_of,
     tiled_axes,
 )
+from workbench.support.reachability import reachable
 
 _SHAPE = "workbench.shape"  # metadata of nodes that compute the shape operand of a conversion's Reshape: the result
 
@@ -120,12 +121,12 @@ def _restoring_nodes(graph: Graph, node: Node, value: str, source: str) -> list[
 
 def _shape_nodes(graph: Graph, node: Node) -> Iterator[str]:
     """The nodes that compute the shape operand of a conversion's Reshape."""
-    waiting = list(node.inputs[1:])
-    while waiting:
-        producer = graph.producer(waiting.pop())
-        if producer is not None and _SHAPE in producer.metadata:
-            yield producer.name
-            waiting.extend(producer.inputs[1:])
+
+    def shape_nodes_before(node: Node) -> Iterator[Node]:
+        producers = (graph.producer(value) for value in node.inputs[1:])
+        return (producer for producer in producers if producer is not None and _SHAPE in producer.metadata)
+
+    return (found.name for found in reachable(shape_nodes_before(node), shape_nodes_before))
 
 
 class _Additions:
