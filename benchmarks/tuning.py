@@ -111,7 +111,12 @@ def measure_all(graph: Graph, request: TuneRequest, turns: int, verifier: Verifi
 
 def judge(graph: Graph, recipe: Recipe, full: Full, turns: int, verifier: Verifier) -> tuple[Measurement, Row]:
     """Measure both choices interleaved; returns the measurement and the cells of the row."""
-    tuned = Variant(wb.optimize(graph, **recipe.pipeline()).graph, recipe.backend, recipe.dtype)
+    best = wb.optimize(graph, target=recipe.target, mode=recipe.mode, **recipe.pipeline.arguments)
+    tuned = Variant(
+        best.graph,
+        recipe.backend,
+        recipe.dtype,
+    )
     passes = full.best.pipeline
     best = wb.optimize(graph, list(passes.passes), target=recipe.target, export_for=passes.export_for)
     measurement = measure_models(

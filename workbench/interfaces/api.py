@@ -131,7 +131,7 @@ def optimize(
         export_for=export_for,
         precision=precision,
         io_as_computed=io_as_computed,
-        options=options,
+        options=options or {},
     )
     graph = graph_of(graph)
     worker, run_inputs = (None, None) if verifier is None else (verifier.worker, verifier.run_inputs)

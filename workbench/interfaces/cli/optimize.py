@@ -127,9 +127,8 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
         say(f"wrote {request.output}, {megabytes(report.bytes)}, {form}; checked: {', '.join(report.checks)}")
         if report.written.sentence:
             from workbench.pipeline.registry.opset_choice import opset_increase_reason
-            from workbench.pipeline.registry.pass_choice import choose
 
-            say(opset_increase_reason(report.written, history, choose(**request.chosen)))
+            say(opset_increase_reason(report.written, history, request.pipeline.build()))
         if request.recipe is not None:
             _say_recipe(graph, request.recipe, request.output)
         if request.certificate is not None and request.model is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from workbench.interfaces.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.interfaces.cli.printing import print_table, say
 from workbench.interfaces.cli.progress_line import ProgressLine
 from workbench.ir import Graph
-from workbench.pipeline.registry.pass_choice import leaves_out
+from workbench.pipeline.registry.pass_choice import DEFAULT_PRESET, PipelineOptions, leaves_out
 from workbench.planning.layout.layout_facts import OperatorTime
 from workbench.planning.layout.profile import machine_target
 from workbench.planning.layout.strategies.strategy_facts import layout_facts
@@ -34,7 +34,7 @@ from workbench.planning.precision.element_types import NARROW_TYPES
 from workbench.planning.precision.narrow_io import AS_COMPUTED, AS_IN_MODEL
 from workbench.presentation.explanations.digest import change_digest
 from workbench.presentation.explanations.digest_text import digest_rows, left_columns
-from workbench.rewrite import History, Step
+from workbench.rewrite import DEFAULT_MODE, History, Step
 from workbench.run.verdict_words import error_text, verdict_word
 
 if TYPE_CHECKING:
@@ -55,37 +55,14 @@ _RECIPE_ARGUMENTS = (
     "mode",
     "option",
 )
-_CHOICE_ARGUMENTS = (
-    "passes",
-    "preset",
-    "layout",
-    "fix_dims",
-    "free_dims",
-    "feed_inputs",
-    "give_outputs",
-    "export_for",
-    "precision",
-    "io_as_computed",
-    "options",
-)
 
 
 @dataclass(frozen=True)
 class PipelineRequest:
     """The arguments of `pipeline_arguments`, parsed. given: dims that the user bound."""
 
-    passes: str | None
-    preset: str
+    pipeline: PipelineOptions
     target: str
-    layout: str | None
-    fix_dims: bool
-    free_dims: str
-    feed_inputs: bool
-    give_outputs: bool
-    export_for: str | None
-    precision: str | None
-    io_as_computed: bool
-    options: Mapping[str, str]
     mode: str
     inputs: str | None
     seed: int
@@ -103,12 +80,7 @@ class PipelineRequest:
     @property
     def leaves_out(self) -> bool:
         """Whether a rewrite that changes results is left out."""
-        return leaves_out(self.passes, self.on_failure)
-
-    @property
-    def chosen(self) -> dict[str, Any]:
-        """The arguments of `pass_choice.choose`."""
-        return {name: getattr(self, name) for name in _CHOICE_ARGUMENTS}
+        return leaves_out(self.pipeline.passes, self.on_failure)
 
 
 def pipeline_arguments(command: argparse.ArgumentParser) -> None:
@@ -205,19 +177,9 @@ def pipeline_values(chosen: argparse.Namespace) -> dict[str, Any]:
     """The values of the fields of `PipelineRequest`. Raises UserError."""
     recipe = _recipe(chosen)
     return {
-        "passes": chosen.passes,
-        "preset": chosen.preset or "simplify",
-        "target": chosen.target or machine_target(),
-        "layout": chosen.layout,
-        "fix_dims": chosen.fix_dims,
-        "free_dims": chosen.free_dims,
-        "feed_inputs": chosen.feed_inputs,
-        "give_outputs": chosen.give_outputs,
-        "export_for": chosen.export_for,
-        "precision": chosen.precision,
-        "io_as_computed": chosen.io == AS_COMPUTED,
-        "options": {**options_of(chosen.option), **_precision_options(chosen)},
-        "mode": chosen.mode or "ieee",
+        "pipeline": _pipeline_options(chosen) if recipe is None else recipe.pipeline,
+        "target": (chosen.target or machine_target()) if recipe is None else recipe.target,
+        "mode": (chosen.mode or DEFAULT_MODE) if recipe is None else recipe.mode,
         "inputs": chosen.inputs,
         "seed": chosen.seed,
         "runs": chosen.runs,
@@ -230,8 +192,23 @@ def pipeline_values(chosen: argparse.Namespace) -> dict[str, Any]:
         "grow": chosen.grow,
         "keep": chosen.keep,
         "steps": chosen.steps,
-        **({} if recipe is None else recipe.pipeline()),
     }
+
+
+def _pipeline_options(chosen: argparse.Namespace) -> PipelineOptions:
+    return PipelineOptions(
+        passes=chosen.passes,
+        preset=chosen.preset or DEFAULT_PRESET,
+        layout=chosen.layout,
+        fix_dims=chosen.fix_dims,
+        free_dims=chosen.free_dims,
+        feed_inputs=chosen.feed_inputs,
+        give_outputs=chosen.give_outputs,
+        export_for=chosen.export_for,
+        precision=chosen.precision,
+        io_as_computed=chosen.io == AS_COMPUTED,
+        options={**options_of(chosen.option), **_precision_options(chosen)},
+    )
 
 
 def _require_verified(chosen: argparse.Namespace) -> bool:
@@ -278,7 +255,7 @@ def run_and_print(graph: Graph, request: PipelineRequest) -> History:
     settled = ""
     with ProgressLine() as line:
         arguments: dict[str, Any] = {
-            **request.chosen,
+            **request.pipeline.arguments,
             "target": request.target,
             "mode": request.mode,
             "opset": request.form.opset,

@@ -95,14 +95,13 @@ def _write_markdown(output: str, text: str) -> None:
 def report_command(graph: Graph, request: PipelineRequest, output: str, dot_file: str | None) -> int:
     """Write the report. That of a failing pipeline is written too, since it shows the failure."""
     from workbench.interfaces.api import dot, report
-    from workbench.pipeline.registry.pass_choice import choose
     from workbench.presentation.explanations.gain import gain_of
 
     history = run_and_print(graph, request)
     if is_markdown(output):
         _write_markdown(output, gain_of(history).markdown)
     else:
-        written = report(history, output, target=request.target, passes=choose(**request.chosen).passes)
+        written = report(history, output, target=request.target, passes=request.pipeline.build().passes)
         say(f"wrote {output}, {megabytes(written)}; open it in a browser")
     if dot_file is not None:
         write_text(dot_file, dot(history.graph, target=request.target).source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from workbench.pipeline.pipeline import Fixpoint, Part, Pipeline
@@ -27,21 +28,9 @@ IO = "precision_io"  # takes and returns the element types that are computed
 Passes = str | Sequence[str | Part] | Pipeline  # a text, a list of texts and parts, or a pipeline
 
 
-def choose(
-    passes: Passes | None = None,
-    *,
-    preset: str = DEFAULT_PRESET,
-    layout: str | None = None,
-    fix_dims: bool = False,
-    free_dims: str = "",
-    feed_inputs: bool = False,
-    give_outputs: bool = False,
-    export_for: str | None = None,
-    precision: str | None = None,
-    io_as_computed: bool = False,
-    options: Mapping[str, Any] | None = None,
-) -> Pipeline:
-    """The pipeline to run.
+@dataclass(frozen=True)
+class PipelineOptions:
+    """What a user chooses of a pipeline; the arguments of `choose` and, among others, of `api.optimize`.
 
     passes:     a pipeline, its text, or texts and parts in order; None for the preset.
     layout:     the strategy to run at "layout", or after the passes if the pipeline has no such part; None for none.
@@ -52,23 +41,47 @@ def choose(
     precision:  the precision strategy ("optimal") to run after all of these but the last; None for none.
     io_as_computed: whether inputs and outputs get the types that it computes.
     options:    maps "pass.field" to a value, for every run of that pass.
-    Raises PassError, PipelineError or OptionError with one sentence.
     """
-    chosen = preset_pipeline(preset) if passes is None else as_pipeline(passes)
-    chosen = chosen.with_layout(None if layout is None else layout_strategy(layout))
-    first = [FIX] * fix_dims + [FREE_DIMS] * bool(free_dims)
-    others = chosen.mapped(lambda part: () if isinstance(part, Pass) and part.name in first else (part,))
-    last = [FEED] * feed_inputs + [GIVE] * give_outputs
-    if io_as_computed and (last or precision is None):  # at an input a Cast may stand on either side of the Transpose
-        last.append(IO)
-    types_of = {"io": AS_COMPUTED} if io_as_computed else {}
-    types = () if precision is None else (precision_strategy(precision, types_of),)
-    runtime = () if export_for is None else read_pipeline(library.runtime_preset(export_for)).parts
-    before: list[Part] = [library.find_pass(name)() for name in first]
-    own: list[Part] = [*before, *others.parts, *types, *(library.find_pass(name)() for name in last)]
-    options_of_first = {f"{FREE_DIMS}.axes": free_dims} if free_dims else {}
-    parts = with_pass_options(Pipeline((*own, *runtime)), {**options_of_first, **(options or {})}).parts
-    return Pipeline((*parts[: len(own)], *_rounds_behind(Pipeline(parts[: len(own)])), *parts[len(own) :]))
+
+    passes: Passes | None = None
+    preset: str = DEFAULT_PRESET
+    layout: str | None = None
+    fix_dims: bool = False
+    free_dims: str = ""
+    feed_inputs: bool = False
+    give_outputs: bool = False
+    export_for: str | None = None
+    precision: str | None = None
+    io_as_computed: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The fields by name, as `api.optimize` takes them."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    def build(self) -> Pipeline:
+        """The pipeline to run. Raises PassError, PipelineError or OptionError with one sentence."""
+        chosen = preset_pipeline(self.preset) if self.passes is None else as_pipeline(self.passes)
+        chosen = chosen.with_layout(None if self.layout is None else layout_strategy(self.layout))
+        first = [FIX] * self.fix_dims + [FREE_DIMS] * bool(self.free_dims)
+        others = chosen.mapped(lambda part: () if isinstance(part, Pass) and part.name in first else (part,))
+        last = [FEED] * self.feed_inputs + [GIVE] * self.give_outputs
+        if self.io_as_computed and (last or self.precision is None):
+            last.append(IO)  # at an input a Cast may stand on either side of the Transpose
+        types_of = {"io": AS_COMPUTED} if self.io_as_computed else {}
+        types = () if self.precision is None else (precision_strategy(self.precision, types_of),)
+        runtime = () if self.export_for is None else read_pipeline(library.runtime_preset(self.export_for)).parts
+        before: list[Part] = [library.find_pass(name)() for name in first]
+        own: list[Part] = [*before, *others.parts, *types, *(library.find_pass(name)() for name in last)]
+        options_of_first = {f"{FREE_DIMS}.axes": self.free_dims} if self.free_dims else {}
+        parts = with_pass_options(Pipeline((*own, *runtime)), {**options_of_first, **self.options}).parts
+        return Pipeline((*parts[: len(own)], *_rounds_behind(Pipeline(parts[: len(own)])), *parts[len(own) :]))
+
+
+def choose(passes: Passes | None = None, **options: Any) -> Pipeline:
+    """The pipeline of these `PipelineOptions`. Raises as their `build` does."""
+    return PipelineOptions(passes, **options).build()
 
 
 def _rounds_behind(pipeline: Pipeline) -> tuple[Repeat, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.errors import UserError, reading
 from workbench.interfaces.study.tuning.evidence import Evidence
-from workbench.pipeline.registry.pass_choice import choose
+from workbench.pipeline.registry.pass_choice import PipelineOptions, choose
 from workbench.planning.layout.profile import load_profile
 from workbench.rewrite.core.exactness import MODES
 from workbench.run.measurement.formatting import speed_text
@@ -81,15 +81,10 @@ class Recipe:
         speed = speed_text(Ratio(1 / ratio, 1 / high, 1 / low, original.busy))
         return f"{speed} the original in {original.backend}"
 
-    def pipeline(self) -> dict[str, Any]:
-        """The arguments of `api.optimize`."""
-        return {
-            "passes": list(self.passes),
-            "options": dict(self.options),
-            "target": self.target,
-            "mode": self.mode,
-            "export_for": self.export_for,
-        }
+    @property
+    def pipeline(self) -> PipelineOptions:
+        """The pipeline; it runs for `target`, in `mode`."""
+        return PipelineOptions(list(self.passes), export_for=self.export_for, options=dict(self.options))
 
     def table(self) -> dict[str, Any]:
         """The tables of the file; values that are None are left out."""
