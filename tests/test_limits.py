@@ -208,3 +208,21 @@ def test_a_weight_that_one_branch_alone_reads_is_that_branchs(tmp_path):
     onnx.save(model, tmp_path / "m.onnx")
     graph = wb.optimize(load_model(tmp_path / "m.onnx"), ["fold_constants"], grow=1).graph
     assert [[node.op for node in body.nodes] for body in graph.nodes[0].bodies.values()] == [["MatMul"], ["MatMul"]]
+
+
+def test_a_body_may_grow_by_a_share_of_all_weights_those_in_bodies_too(tmp_path):
+    branch = "g () => (float[8,64] r) { t = Tile(c, n)  p = MatMul(x, w)  r = Add(p, t) }"
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[8,64] x, bool b) => (float[8,64] y)'
+        " <int64[2] n = {8, 1}> {"
+        f" y = If (b) <then_branch = {branch}, else_branch = {branch}> }}"
+    )
+    random = np.random.default_rng(0)
+    for attribute in model.graph.node[0].attribute:
+        for name, shape in (("w", (64, 64)), ("c", (1, 64))):
+            array = random.standard_normal(shape).astype(np.float32)
+            attribute.g.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.save(model, tmp_path / "m.onnx")
+    for grow, left in ((1.01, ["Tile", "MatMul", "Add"]), (1.5, ["MatMul", "Add"])):
+        graph = wb.optimize(load_model(tmp_path / "m.onnx"), ["fold_constants"], grow=grow).graph
+        assert [[node.op for node in body.nodes] for body in graph.nodes[0].bodies.values()] == [left, left]

@@ -2,7 +2,7 @@
 
 model, dims, input_layout, target, passes, option, mode, grow, keep: arguments of `workbench optimize`; the pages write
 them. An upload is "upload:KEY/NAME", see `uploads.py`.
-exclude: rewrites that the user left out, "step:rule@node#number", or "step:" for all of a pass.
+leave_out: rewrites that the user left out, "step:rule@node#number", or "step:" for all of a pass.
 preset: the preset from which the list of passes started, and to which it is reset.
 verify: which steps are compared with the original; absent: each step.
 left, right: the two pipelines on Lockstep.
