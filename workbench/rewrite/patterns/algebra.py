@@ -17,6 +17,7 @@ from workbench.rewrite.core.guards import (
 )
 from workbench.rewrite.core.rule import Example, NoMatch, Refusal, Rule
 from workbench.rewrite.patterns.building import Constraint, any_may_match, element_operand, rewrite_by_first_match
+from workbench.rewrite.patterns.conditions import Condition, refuse_unknown_names
 from workbench.rewrite.patterns.laws import Law, read_laws, read_term
 from workbench.rewrite.patterns.matching import Match, Pattern
 from workbench.rewrite.patterns.terms import Number, OneOf, Operation, Term, Variable, terms_of
@@ -33,7 +34,7 @@ def algebraic_rule(
     *,
     exactness: Exactness,
     constants: Sequence[str] = (),
-    where: Sequence[Constraint] = (),
+    where: Sequence[Condition] = (),
     shared: bool = False,
     counterexample: Counterexample | None = None,
     wrong_laws: tuple[WrongLaw, ...] = (),
@@ -47,13 +48,14 @@ def algebraic_rule(
     sentence:  for the user; in braces it may use {root}, {nodes[0]}, the law's variables, {new}, the last
                operator that is built, and {constant}, the constant that is computed.
     constants: variables that must be constants.
-    where:     further conditions.
+    where:     further conditions: see `graph_rule`.
     shared:    matched nodes may have other users, for which they stay.
     counterexample, wrong_laws: see `Rule`.
 
     Raises ValueError if the law is not an equation of ONNX operators.
     """
     laws = read_laws(law)
+    refuse_unknown_names(where, {name for part in laws for name in _variables(part)}, law)
     for part in laws:
         _refuse_unsigned(part, frozenset(constants), exactness)
     patterns = [_pattern(part, frozenset(constants), shared) for part in laws]
@@ -71,6 +73,10 @@ def algebraic_rule(
         counterexample=counterexample,
         wrong_laws=wrong_laws,
     )
+
+
+def _variables(law: Law) -> set[str]:
+    return {part.name for side in law.sides[:2] for part in terms_of(read_term(side)) if isinstance(part, Variable)}
 
 
 def _refuse_unsigned(law: Law, constants: frozenset[str], exactness: Exactness) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import counted
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite.core.guards import replace_with_operand
 from workbench.rewrite.core.rule import MayMatch, NoMatch, Rewrite
+from workbench.rewrite.patterns.conditions import Condition, Sentence, constraint
 from workbench.rewrite.patterns.matching import Match, Pattern, matches
 from workbench.rewrite.patterns.prefilters import Prefilter
 from workbench.rewrite.patterns.schemas import later_opset
@@ -25,13 +25,14 @@ Constraint = Callable[[Match], None]  # raises NoMatch with a sentence
 
 
 def rewrite_by_first_match(
-    patterns: Sequence[Pattern], constraints: Sequence[Constraint], sentence: str
+    patterns: Sequence[Pattern], conditions: Sequence[Condition], sentence: str
 ) -> Callable[[Graph, Node, Any], Rewrite]:
-    """A rule's match function: the rewrite of the first pattern that matches at a node and meets the constraints.
+    """A rule's match function: the rewrite of the first pattern that matches at a node and meets the conditions.
 
     If there is none, it raises NoMatch with the reason of the longest partial match.
     """
     by_operator = _by_operator(patterns)
+    constraints = [constraint(condition) for condition in conditions]
 
     def match(graph: Graph, node: Node, pass_: Any) -> Rewrite:
         misses = MatchDiagnostics()
@@ -44,12 +45,12 @@ def rewrite_by_first_match(
             for result in matches(pattern, graph, node, misses):
                 met = 0
                 try:
-                    for constraint in constraints:
-                        constraint(result)
+                    for demand in constraints:
+                        demand(result)
                         met += 1
                     return _rewritten(result, sentence)
                 except NoMatch as no:
-                    misses.note(_CONSTRAINT_DEPTH + met, str(no))
+                    misses.note(_CONSTRAINT_DEPTH + met, no)
         raise NoMatch(misses)  # formatted only when it is shown
 
     return match
@@ -83,28 +84,28 @@ def _rewritten(match: Match, sentence: str) -> Rewrite:
                 f"a constant of {match.root} does not meet the condition of {pattern.text}: {pattern.condition}"
             )
     if not isinstance(pattern.right, Operation | Result) or pattern.right in match.values:
-        message = sentence.format(**_placeholders(match, 1))
-        return replace_with_operand(match.graph, match.root, match.values[pattern.right], message, match.nodes[:-1])
+        return _replaced_by_value(match, sentence)
     removed = match.removed
-    match = replace(match, data={**match.data, **{name: of(match) for name, of in pattern.computed.items()}})
     build = _Builder(match, replaced_nodes=list(removed[::-1]))
     build.results()
     edit = Edit(tuple(node.name for node in removed), tuple(build.nodes), constants=build.constants)
-    fewer = len(removed) - len(build.nodes)
-    return Rewrite(edit, sentence.format(**_placeholders(match, fewer)), tuple(node.name for node in match.nodes))
+    message = Sentence(match, sentence, len(removed) - len(build.nodes))
+    return Rewrite(edit, str(message), tuple(node.name for node in match.nodes))
 
 
-def _placeholders(match: Match, fewer: int) -> dict[str, Any]:
-    """The names that a sentence may use."""
-    right, array = match.pattern.right, match.combined
-    names: dict[str, Any] = {**match.data}
-    names |= {term.name: value for term, value in match.values.items() if isinstance(term, Variable)}
-    names |= {name: match.values[term] for name, term in match.pattern.names.items() if term in match.values}
-    names |= {"root": match.root, "nodes": match.nodes, "count": len(match.nodes), "fewer": counted(fewer, "node")}
-    names["new"] = right.operator if isinstance(right, Operation) else ""
-    if array is not None:
-        names["constant"] = f"of shape {list(array.shape)}" if array.shape else f"{array:g}"
-    return names
+def _replaced_by_value(match: Match, sentence: str) -> Rewrite:
+    """The rewrite that creates no node."""
+    graph, root, right = match.graph, match.root, match.pattern.right
+    value = match.datum(right.name) if isinstance(right, AttributeVariable) else match.values[right]
+    other = next((value for value in root.outputs[1:] if value and (graph.users(value) or graph.is_output(value))), "")
+    if other:
+        raise NoMatch(f"'{other}' of {root} is read")
+    removed = match.removed
+    message = str(Sentence(match, sentence, len(removed)))
+    edit = Edit(remove=tuple(node.name for node in removed), replace={root.outputs[0]: value})
+    if match.pattern.at_outputs:
+        return Rewrite(edit, message, tuple(node.name for node in match.nodes))
+    return replace(replace_with_operand(graph, root, value, message, match.nodes[:-1]), edit=edit)
 
 
 def element_operand(node: Node) -> str:
@@ -136,6 +137,7 @@ class _Builder:
         self._refuse_older_opset(call.operator)
         donor = self._donor(call.operator)
         inputs = [self._operand(operand) for operand in call.operands]
+        inputs += self.match.datum(call.further, ())
         while inputs and not inputs[-1]:
             inputs.pop()
         attributes = {key: self._attribute(value) for key, value in call.attributes}
@@ -149,7 +151,7 @@ class _Builder:
             overload="",
             inputs=tuple(inputs),
             outputs=tuple(outputs.get(index, "") for index in range(max(outputs) + 1)),
-            attributes={**self.match.data.get(call.rest, {}), **attributes},
+            attributes={**self.match.datum(call.rest, {}), **attributes},
         )
         self.nodes.append(node)
 
@@ -169,14 +171,14 @@ class _Builder:
     def _attribute(self, value: Any) -> Any:
         """The value of an attribute: a literal, a named datum, or computed from numbers."""
         if isinstance(value, AttributeVariable):
-            return self.match.data[value.name]
+            return self.match.datum(value.name)
         return float(np.asarray(self.match.array(value))) if isinstance(value, Operation) else value
 
     def _operand(self, term: Term) -> str:
         """The name of the value of a term, built if needed; "" for an omitted operand."""
         if term in self.match.values:
             return self.match.values[term]
-        datum = self.match.data[term.name] if isinstance(term, AttributeVariable) else None
+        datum = self.match.datum(term.name) if isinstance(term, AttributeVariable) else None
         if isinstance(datum, str):
             return datum
         if isinstance(term, Variable | Absent) or (isinstance(term, AttributeVariable) and datum is None):

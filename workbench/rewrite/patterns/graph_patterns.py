@@ -8,8 +8,9 @@ Each line names the result of a node, or its results: `b, c = Split(x, axis=axis
 value; the same name is the same value. `a | b` is an alternative: the first that matches is taken. `None` is an
 omitted operand: `Conv(x, w, bias | None)`. Keywords are attributes, and constant operands by their ONNX names; a name
 as their value is bound to the node's. Attributes that are not written must have ONNX's default, unless `**others` binds
-them. On the left, `*` and `/` are products: a number times values, by Mul and Div in any order and grouping. An integer
-is compared exactly, a number with a point or in a product within the rounding of float32.
+them; `*others` binds further operands. A name of `operators` is one of several operators: `y = op(x)`. On the left, `*`
+and `/` are products: a number times values, by Mul and Div in any order and grouping. An integer is compared exactly, a
+number with a point or in a product within the rounding of float32.
 """
 
 from __future__ import annotations
@@ -63,40 +64,44 @@ class GraphText:
         products = (part.number for part in self.parts if isinstance(part, Product))
         results |= {number.name for number in products if isinstance(number, AttributeVariable)}
         for call in (part for part in self.parts if isinstance(part, Operation)):
-            results |= {call.rest} - {""}
+            results |= {call.rest, call.further} - {""}
             for _, value in call.attributes:
                 results |= {part.name for part in terms_of(value) if isinstance(part, AttributeVariable)}
         return results
 
 
-def read_before(text: str, numbers: Collection[str]) -> GraphText:
-    """Parse the graph to match. numbers: names of scalar constants.
+def read_before(text: str, numbers: Collection[str], operators: Mapping[str, str] | None = None) -> GraphText:
+    """Parse the graph to match. numbers: names of scalar constants. operators: what names of operators stand for.
 
     Raises ValueError, with the line, if it is not valid.
     """
-    return _Reader(text, numbers, {}, products=True).graph()
+    return _Reader(text, numbers, {}, operators or {}, products=True).graph()
 
 
-def read_after(text: str, before: GraphText, data: Collection[str]) -> GraphText:
+def read_after(
+    text: str, before: GraphText, data: Collection[str], operators: Mapping[str, str] | None = None
+) -> GraphText:
     """Parse the replacement, which uses names of the graph to match. data: names that are not values.
 
     Raises ValueError, with the line, if it is not valid.
     """
-    return _Reader(text, data, before.names, products=False).graph()
+    return _Reader(text, data, before.names, operators or {}, products=False).graph()
 
 
 @dataclass
 class _Reader:
     """Parser of one graph.
 
-    data:     names that are not values.
-    known:    named terms of the graph to match.
-    products: whether `*` and `/` are products in any grouping, as in a graph to match.
+    data:      names that are not values.
+    known:     named terms of the graph to match.
+    operators: what names of operators stand for.
+    products:  whether `*` and `/` are products in any grouping, as in a graph to match.
     """
 
     text: str
     data: Collection[str]
     known: Mapping[str, Term]
+    operators: Mapping[str, str]
     products: bool
 
     def graph(self) -> GraphText:
@@ -146,7 +151,8 @@ class _Reader:
             case ast.BinOp(left, operator, right) if type(operator) in _ARITHMETIC:
                 return Operation(_ARITHMETIC[type(operator)], (self._term(left, names), self._term(right, names)))
             case ast.Call(ast.Name() | ast.Attribute() as operator, operands, keywords):
-                return self._call(ast.unparse(operator), operands, keywords, names)
+                written = ast.unparse(operator)
+                return self._call(self.operators.get(written, written), operands, keywords, names)
         raise ValueError(f"'{ast.unparse(tree)}' is not an expression of a graph")
 
     def _call(
@@ -156,9 +162,12 @@ class _Reader:
             raise ValueError(f"'{operator}' is not an operator; operators are written as in ONNX, such as ReduceMean")
         rest = [keyword.value.id for keyword in keywords if keyword.arg is None and isinstance(keyword.value, ast.Name)]
         attributes = tuple((keyword.arg, self._attribute(keyword.value)) for keyword in keywords if keyword.arg)
-        return Operation(
-            operator, tuple(self._term(operand, names) for operand in operands), attributes, rest[0] if rest else ""
-        )
+        further = ""
+        match operands:
+            case [*first, ast.Starred(ast.Name(name))]:
+                operands, further = first, name
+        terms = tuple(self._term(operand, names) for operand in operands)
+        return Operation(operator, terms, attributes, rest[0] if rest else "", further)
 
     def _attribute(self, tree: ast.expr) -> Any:
         number = _number(tree)

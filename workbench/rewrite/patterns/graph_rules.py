@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.rewrite.core.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.rule import Example, FindRewrite, NoMatch, Refusal, Rewrite, Rule
-from workbench.rewrite.patterns.building import Constraint, any_may_match, rewrite_by_first_match
+from workbench.rewrite.patterns.building import any_may_match, rewrite_by_first_match
+from workbench.rewrite.patterns.conditions import Condition, NamedFunction, by_name, refuse_unknown_names
 from workbench.rewrite.patterns.graph_patterns import GraphText, read_after, read_before
-from workbench.rewrite.patterns.matching import Match, Pattern
+from workbench.rewrite.patterns.matching import Pattern
 from workbench.rewrite.patterns.terms import OneOf, Operation, Result, Term, operators_of, terms_of
 
 
@@ -27,9 +31,11 @@ def graph_rule(
     further: Sequence[tuple[str, str]] = (),
     constants: Sequence[str] = (),
     numbers: Sequence[str] = (),
-    where: Sequence[Constraint] = (),
-    computed: Mapping[str, Callable[[Match], Any]] | None = None,
+    operators: Mapping[str, Sequence[str]] | None = None,
+    where: Sequence[Condition] = (),
+    computed: Mapping[str, NamedFunction] | None = None,
     shared: bool = False,
+    at_outputs: bool = False,
     law: str = "",
     counterexample: Counterexample | None = None,
     wrong_laws: tuple[WrongLaw, ...] = (),
@@ -44,25 +50,39 @@ def graph_rule(
     further:   pairs like `before` and `after` for other forms; the first pair that matches is taken.
     constants: names of values that must be constants.
     numbers:   names of scalar constants.
-    where:     functions of the match that raise NoMatch with a sentence.
-    computed:  names of the graph after that are functions of the match. They return an attribute, or for an operand
-               an array, the name of a value, or None for an omitted one, and may raise NoMatch.
-    shared:    matched nodes may have other users, for which they stay.
+    operators: names of operators, each with those for which it may stand.
+    where:     conditions: functions of the match that raise NoMatch with a sentence, or pairs of a function that holds
+               and the sentence of the refusal. Functions name what they read by their parameters; see
+               `workbench.rewrite.patterns.conditions`.
+    computed:  names that are functions of the match, for the graph after, conditions and sentences. They return an
+               attribute, or for an operand an array, the name of a value, or None for an omitted one, and may raise
+               NoMatch.
+    shared:    matched nodes may have other users, for which they stay. If the graph after is a value, not only the last
+               node goes, but all that nothing else reads.
+    at_outputs: if the graph after is a value, it may also replace an output of the graph, by an Identity if need be.
     law, counterexample, wrong_laws: see `Rule`.
 
     Raises ValueError if the pattern is not valid.
     """
+    functions = {key: by_name(function) for key, function in (computed or {}).items()}
+    form = Pattern((), None, frozenset(constants), shared, "the pattern", computed=functions, at_outputs=at_outputs)
     patterns = [
-        _pattern(*pair, frozenset(constants), frozenset(numbers), computed or {}, shared)
+        _pattern(*pair, frozenset(numbers), chosen, form)
         for pair in ((before, after), *further)
+        for chosen in _choices(pair[0], operators or {})
     ]
-    operators = tuple(dict.fromkeys(operator for pattern in patterns for operator in pattern.operators))
+    known = {name for pattern in patterns for name in pattern.known}
+    unused = next((name for name in operators or {} if name not in known), None)
+    if unused is not None:
+        raise ValueError(f"'{unused}' does not occur in '{inspect.cleandoc(before)}'")
+    refuse_unknown_names((*where, *(computed or {}).values()), known, inspect.cleandoc(before))
+    roots = tuple(dict.fromkeys(operator for pattern in patterns for operator in pattern.operators))
     match = rewrite_by_first_match(patterns, tuple(where), sentence)
     if any(isinstance(end, Operation | OneOf) for pattern in patterns for end in _ends(pattern.left)):
-        match = _longest(match, frozenset(operators))
+        match = _longest(match, frozenset(roots))
     return Rule(
         name,
-        operators,
+        roots,
         match,
         example,
         refusals,
@@ -74,28 +94,29 @@ def graph_rule(
     )
 
 
-def _pattern(
-    before: str,
-    after: str,
-    constants: frozenset[str],
-    numbers: frozenset[str],
-    computed: Mapping[str, Callable[[Match], Any]],
-    shared: bool,
-) -> Pattern:
-    left = read_before(before, numbers)
-    known = left.data | set(computed)
-    right = read_after(after, left, known)
+def _choices(before: str, operators: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+    """Each way to let the names of operators in the graph stand for one."""
+    named = [[(name, operator) for operator in operators[name]] for name in operators if f"{name}(" in before]
+    return map(dict, product(*named))
+
+
+def _pattern(before: str, after: str, numbers: frozenset[str], operators: Mapping[str, str], form: Pattern) -> Pattern:
+    """operators: what each name of operators stands for. form: what all patterns of the rule share."""
+    left = read_before(before, numbers, operators)
+    known = left.data | set(form.computed)
+    right = read_after(after, left, known, operators)
     both = left.variables & left.data
     if both:
         raise ValueError(f"'{min(both)}' of '{left.text}' stands for a value and for an attribute")
-    missing = (constants - left.variables) | (numbers - left.data)
+    missing = (form.constants - left.variables) | (numbers - left.data)
     if missing:
         raise ValueError(f"'{min(missing)}' does not occur in '{left.text}'")
     unknown = (right.variables - left.variables) | (right.data - known)
     if unknown:
         raise ValueError(f"'{min(unknown)}' of '{right.text}' does not occur in '{left.text}'")
     results = _results(left, right)
-    return Pattern(results, None, constants, shared, "the pattern", left.names, computed)
+    names = frozenset(left.variables | known | set(left.names) | set(operators))
+    return replace(form, results=results, names=left.names, operators_named=operators, known=names)
 
 
 def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]:

@@ -72,7 +72,10 @@ class Pattern:
     shared:    whether matched nodes may have other users, for which they stay.
     text:      the left side as written.
     names:     the named terms of the left side.
-    computed:  functions of the match whose results the right side uses, by name.
+    computed:  functions of the match whose results the right side, conditions and sentences use, by name.
+    operators_named: the operators for which names of operators stand.
+    known:     everything that has a name.
+    at_outputs: whether an operand may replace an output of the graph by an Identity.
     """
 
     results: tuple[tuple[Term, Term], ...]
@@ -82,6 +85,9 @@ class Pattern:
     text: str
     names: Mapping[str, Term] = field(default_factory=dict)
     computed: Mapping[str, Callable[[Match], Any]] = field(default_factory=dict)
+    operators_named: Mapping[str, str] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
+    at_outputs: bool = False
 
     @property
     def left(self) -> Term:
@@ -139,6 +145,12 @@ class Pattern:
         return prefilters
 
     @cached_property
+    def further(self) -> tuple[str, ...]:
+        """Names of further operands."""
+        parts = terms_of(*(left for left, _ in self.results))
+        return tuple(part.further for part in parts if isinstance(part, Operation) and part.further)
+
+    @cached_property
     def kept(self) -> frozenset[Term]:
         """Terms of the left side that the right side uses: their nodes stay, whatever their other users."""
         replaced = {left for left, _ in self.results}
@@ -188,9 +200,12 @@ class Match:
         removed = tuple(
             node for node in self.nodes if results.intersection(node.outputs) or self._is_removed(node, kept_nodes)
         )
+        if self.pattern.shared:
+            removed = self._without_read(removed)
         lost = {value: node for node in removed for value in node.outputs if value not in results}
-        for term, value in self.values.items():
-            if isinstance(term, Variable) and value in lost:
+        further = [value for name in self.pattern.further for value in self.data.get(name, ())]
+        for value in (*(value for term, value in self.values.items() if isinstance(term, Variable)), *further):
+            if value in lost:
                 raise NoMatch(f"'{value}' of {lost[value]} is read twice")
         for node in removed:
             if results.intersection(node.outputs):
@@ -200,7 +215,8 @@ class Match:
         return removed
 
     def _is_removed(self, node: Node, kept_nodes: frozenset[str]) -> bool:
-        if node.name in kept_nodes or not any(operators_of(right) for _, right in self.pattern.results):
+        creates = any(operators_of(right) for _, right in self.pattern.results)
+        if node.name in kept_nodes or not (creates or self.pattern.shared):
             return False  # if no node is created, only the last one is removed
         try:
             require_no_other_users(self.graph, node, self.nodes)
@@ -210,9 +226,20 @@ class Match:
             raise
         return True
 
+    def _without_read(self, removed: tuple[Node, ...]) -> tuple[Node, ...]:
+        """Those that no other matched node reads that stays."""
+        names = {node.name for node in removed}
+        for node in reversed(self.nodes):
+            if node.name not in names:
+                read = {producer.name for value in node.operands if (producer := self.graph.producer(value))}
+                names -= read
+        return tuple(node for node in removed if node.name in names)
+
     def _kept_nodes(self) -> frozenset[str]:
         """Names of the matched nodes from which the kept terms are computed."""
         values = [self.values[term] for term in self.pattern.kept if term in self.values]
+        if isinstance(self.pattern.right, AttributeVariable):
+            values.append(self.datum(self.pattern.right.name))
         kept_nodes: set[str] = set()
         while values:
             producer = self.graph.producer(values.pop())
@@ -253,6 +280,18 @@ class Match:
         assert result is not None, f"'{name}' of {self.pattern.text} is not the result of a node"
         return result
 
+    def datum(self, name: str, default: Any = None) -> Any:
+        """A number, an attribute, an operator, further operands, or what a function computes, by name."""
+        if name in self.data:
+            return self.data[name]
+        if name in self.pattern.computed and name not in self._computed:
+            self._computed[name] = self.pattern.computed[name](self)
+        return self._computed.get(name, default)
+
+    @cached_property
+    def _computed(self) -> dict[str, Any]:
+        return {}
+
     def _term(self, name: str) -> Term:
         return self.pattern.names.get(name, Variable(name))
 
@@ -261,7 +300,7 @@ class Match:
         if isinstance(term, Number):
             return term.value
         if isinstance(term, AttributeVariable):
-            result: np.ndarray | float = self.data[term.name]
+            result: np.ndarray | float = self.datum(term.name)
             return result
         if term in self.values:
             tensor = self.graph.constant(self.values[term])
@@ -297,4 +336,4 @@ def matches(pattern: Pattern, graph: Graph, root: Node, misses: MatchDiagnostics
     """Each match of the pattern at `root`; failed attempts are noted in `misses`."""
     search = Search(graph, pattern.constants, pattern.text, misses)
     for state in search.all_of([left for left, _ in pattern.results], root):
-        yield Match(graph, root, pattern, state.values, state.data, state.nodes)
+        yield Match(graph, root, pattern, state.values, {**pattern.operators_named, **state.data}, state.nodes)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from workbench.ir import Graph, Node, constant_shape
 from workbench.ir.attribute_defaults import defaults_at
+from workbench.ir.permutation import perm_of
 from workbench.rewrite.core.guards import one_of
 from workbench.rewrite.patterns.products import Reading, is_near, number_of, readings
 from workbench.rewrite.patterns.schemas import operand_names, opset_of_node
@@ -61,12 +62,13 @@ class State(NamedTuple):
 class MatchDiagnostics:
     """Why a pattern does not match: the reason of the attempt that matched most."""
 
-    reason: str = ""
+    reason: object = ""
     depth: float = -1
     reader: Node | None = None
     operators: list[str] = field(default_factory=list)
 
-    def note(self, depth: float, reason: str) -> None:
+    def note(self, depth: float, reason: object) -> None:
+        """Note the reason, which is made a text when it is shown."""
         if depth > self.depth:
             self.reason, self.depth, self.reader, self.operators = reason, depth, None, []
 
@@ -78,7 +80,7 @@ class MatchDiagnostics:
             self.operators += [operator for operator in operators if operator not in self.operators]
 
     def __str__(self) -> str:
-        return f"{self.reader} does not follow {one_of(self.operators)}" if self.operators else self.reason
+        return f"{self.reader} does not follow {one_of(self.operators)}" if self.operators else str(self.reason)
 
 
 @dataclass(frozen=True)
@@ -153,13 +155,17 @@ class Search:
         known = self._attributes(call, node, state.with_nodes(node))
         if known is None:
             return
-        operands = self._operands_without(call, node)
-        if len(operands) > len(call.operands):
-            sizes = f"{len(operands)} operands, not {len(call.operands)}"
+        operands, count = self._operands_without(call, node), len(call.operands)
+        if call.further:
+            known = known.with_datum(call.further, operands[count:])
+            operands = operands[:count]
+        elif len(operands) > count:
+            sizes = f"{len(operands)} operands, not {count}"
             self.misses.note(known.depth, f"{node} has {sizes}")
             return
-        operands = (*operands, *[""] * (len(call.operands) - len(operands)))
-        orders = dict.fromkeys(permutations(operands)) if call.operator in COMMUTATIVE else (operands,)
+        operands = (*operands, *[""] * (count - len(operands)))
+        is_ordered = call.further or call.operator not in COMMUTATIVE
+        orders = (operands,) if is_ordered else dict.fromkeys(permutations(operands))
         for order in orders:
             for result in self._operands(call.operands, order, node, known):
                 yield result.with_value(call, node.outputs[0])
@@ -265,7 +271,7 @@ class Search:
         for key, value in expected.items():
             has = self._attribute(node, key)
             if has is None:
-                self.misses.note(state.depth, f"{node} has no {key} that is known")
+                self.misses.note(state.depth, _unknown(node, key))
                 return None
             if isinstance(value, AttributeVariable) and value.name not in state.data:
                 state = state.with_datum(value.name, has)
@@ -289,6 +295,8 @@ class Search:
 
     def _attribute(self, node: Node, key: str) -> Any:
         """The attribute, else the constant operand of that name, else ONNX's default; None if there is none."""
+        if key == "perm" and node.op == "Transpose":
+            return perm_of(self.graph, node)
         if key in node.attributes:
             return self._normalized(node, key, node.attributes[key])
         opset = opset_of_node(self.graph, node)
@@ -363,6 +371,12 @@ class Search:
             rest = [*values[:index], *values[index + 1 :]]
             for result in self._term(terms[0], value, reader, state):
                 yield from self._factors(terms[1:], rest, reader, result)
+
+
+def _unknown(node: Node, key: str) -> str:
+    if key == "perm":
+        return f"{node} reverses the axes of a value whose rank is not known"
+    return f"{node} has no {key} that is known"
 
 
 def _counted(values: Sequence[str]) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.ir import DataType
+from workbench.rewrite.core.guards import require_floating
 from workbench.rewrite.core.rule import NoMatch
 from workbench.rewrite.patterns.building import Constraint
+from workbench.rewrite.patterns.conditions import named
 from workbench.rewrite.patterns.matching import Match
 
 # (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon), and the same without subtracting the mean
@@ -46,6 +48,15 @@ def is_float32(source: str) -> Constraint:
                 raise NoMatch(f"'{value}' is not known to be float32 of a known rank")
         if graph.rank_of(match[source]) != graph.rank_of(result):
             raise NoMatch(f"'{result}' of {match.root} has more axes than '{match[source]}'")
+
+    return demand
+
+
+def is_floating(name: str) -> Constraint:
+    """The value, an operand of the last node, holds floating-point numbers."""
+
+    def demand(match: Match) -> None:
+        require_floating(match.graph, named(match, name), match.root)
 
     return demand
 

@@ -72,18 +72,21 @@ class Operation(_Compound):
     attributes: values to match or to build: plain data, a Datum, or an expression of those. Attributes
                 that are neither listed nor bound to `rest` must have ONNX's default.
     rest:       the name to which all other attributes are bound; "" if there must be no others.
+    further:    the name to which all further operands are bound; "" if there must be none.
     """
 
     operator: str
     operands: tuple[Term, ...]
     attributes: tuple[tuple[str, Any], ...] = ()
     rest: str = ""
+    further: str = ""
 
     __hash__ = _Compound.__hash__
 
     def __str__(self) -> str:
+        further = [f"*{self.further}"] if self.further else []
         attributes = [f"{key}={value}" for key, value in self.attributes]
-        return f"{self.operator}({', '.join([*map(str, self.operands), *attributes])})"
+        return f"{self.operator}({', '.join([*map(str, self.operands), *further, *attributes])})"
 
 
 @dataclass(frozen=True)
