@@ -5,51 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.analysis.metrics.transpose_cost import elements_saved
-from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import compose, is_identity
 from workbench.planning.layout.conversion.convert import is_only_reader
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.core.guards import permutation
-
-
-def _removable(graph: Graph, first: Node, second: Node) -> tuple[Node, ...]:
-    """The transposes to remove: the first one too if only the second reads it."""
-    return (first, second) if is_only_reader(graph, second, first.outputs[0]) else (second,)
-
-
-def _pair(graph: Graph, node: Node) -> tuple[Node, tuple[int, ...], tuple[int, ...]]:
-    first = graph.producer(node.inputs[0])
-    if first is None or first.op != "Transpose":
-        raise NoMatch(f"{node} does not follow a Transpose")
-    return first, permutation(graph, first), permutation(graph, node)
-
-
-def match_identity_transpose(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    perm = permutation(graph, node)
-    if not is_identity(perm):
-        raise NoMatch(f"{node} changes the order of axes")
-    edit = Edit(remove=(node.name,), replace={node.outputs[0]: node.inputs[0]})
-    return Rewrite(edit, f"perm {list(perm)} of {node} is the identity; removed", (node.name,))
-
-
-def match_inverse_pair(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    first, before, after = _pair(graph, node)
-    if not is_identity(compose(before, after)):
-        raise NoMatch(f"perm {list(before)} then {list(after)} is not the identity")
-    removed = _removable(graph, first, node)
-    sentence = f"perm {list(before)} then {list(after)} is the identity; {elements_saved(graph, *removed)}"
-    edit = Edit(remove=tuple(n.name for n in removed), replace={node.outputs[0]: first.inputs[0]})
-    return Rewrite(edit, sentence, (first.name, node.name))
-
-
-def match_merge(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    first, before, after = _pair(graph, node)
-    if len(_removable(graph, first, node)) == 1:
-        raise NoMatch(f"{first} has another reader; merging would leave as many transposes")
-    merged_perm = compose(before, after)
-    merged = node.replace(inputs=first.inputs, attributes={**node.attributes, "perm": merged_perm})
-    sentence = f"perm {list(before)} then {list(after)} is {list(merged_perm)}; {elements_saved(graph, first)}"
-    return Rewrite(Edit(remove=(first.name, node.name), insert=(merged,)), sentence, (first.name, node.name))
+from workbench.rewrite import Exactness, Example, Pass, Refusal
+from workbench.rewrite.patterns.graph_rules import graph_rule
 
 
 @dataclass(frozen=True)
@@ -68,10 +27,11 @@ class CancelTransposes(Pass):
     title = "Cancel and merge transposes"
 
     rules = (
-        Rule(
+        graph_rule(
             "identity",
-            ("Transpose",),
-            match_identity_transpose,
+            "y = Transpose(x, perm=p)",
+            "y = x",
+            "perm {p} of {root} is the identity; removed",
             Example(
                 before="g (float[2,3] x) => (float[2,3] y) { t = Transpose<perm=[0,1]>(x)  y = Relu(t) }",
                 after="g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",
@@ -83,12 +43,15 @@ class CancelTransposes(Pass):
                     "Transpose 'Transpose_t' changes the order of axes",
                 ),
             ),
+            where=((lambda p: is_identity(p), "{root} changes the order of axes"),),
+            at_outputs=True,
             exactness=Exactness.BIT_EXACT,
         ),
-        Rule(
+        graph_rule(
             "inverse pair",
-            ("Transpose",),
-            match_inverse_pair,
+            "y = Transpose(Transpose(x, perm=p), perm=q)",
+            "y = x",
+            "perm {p} then {q} is the identity; {saved}",
             Example(
                 before="""g (float[1,8,4,4] x) => (float[1,8,4,4] y) {
                     t = Transpose<perm=[0,2,3,1]>(x)
@@ -105,12 +68,17 @@ class CancelTransposes(Pass):
                     "perm [0, 2, 3, 1] then [0, 2, 3, 1] is not the identity",
                 ),
             ),
+            where=((lambda p, q: is_identity(compose(p, q)), "perm {p} then {q} is not the identity"),),
+            computed={"saved": lambda match: elements_saved(match.graph, *match.removed)},
+            shared=True,
+            at_outputs=True,
             exactness=Exactness.BIT_EXACT,
         ),
-        Rule(
+        graph_rule(
             "merge",
-            ("Transpose",),
-            match_merge,
+            "y = Transpose(Transpose(x, perm=p), perm=q)",
+            "y = Transpose(x, perm=merged)",
+            "perm {p} then {q} is {merged}; {saved}",
             Example(
                 before="""g (float[2,3,4] x) => (float[4,2,3] y) {
                     t = Transpose<perm=[1,0,2]>(x)
@@ -133,6 +101,16 @@ class CancelTransposes(Pass):
                     "Transpose 'Transpose_y' does not follow a Transpose",
                 ),
             ),
+            where=(
+                (
+                    lambda graph, root, nodes: is_only_reader(graph, root, nodes[0].outputs[0]),
+                    "{nodes[0]} has another reader; merging would leave as many transposes",
+                ),
+            ),
+            computed={
+                "merged": lambda p, q: compose(p, q),
+                "saved": lambda graph, nodes: elements_saved(graph, nodes[0]),
+            },
             exactness=Exactness.BIT_EXACT,
         ),
     )

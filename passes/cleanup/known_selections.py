@@ -6,91 +6,51 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Graph, Node
-from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.ir import Graph
+from workbench.rewrite import Counterexample, Exactness, Example, Pass, Refusal
 from workbench.rewrite.analyses.zeros import holds_no_negative_zero
-from workbench.rewrite.core.guards import broadcasts_into, replace_with_operand, require_constant, require_floating
+from workbench.rewrite.core.guards import broadcasts_into
+from workbench.rewrite.patterns.conditions import NamedFunction
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.standard import is_floating
+
+_ARE_THE_SAME = (
+    (lambda x, z: x == z, "{root} chooses between two values, '{x}' and '{z}'"),
+    (
+        lambda graph, p, x: broadcasts_into(graph.shape(p), graph.shape(x)),
+        "the result of {root} may be larger than '{x}' by broadcasting",
+    ),
+)
+_IS_THE_SAME_EVERYWHERE = (
+    (lambda p: p.size and p.any() == p.all(), "the condition '{p}' of {root} is not the same everywhere"),
+    (
+        lambda graph, p, taken, other: all(broadcasts_into(shape, graph.shape(taken)) for shape in (other, p.shape)),
+        "the result of {root} may be larger than '{taken}' by broadcasting",
+    ),
+)
+_TAKEN: dict[str, NamedFunction] = {
+    "taken": lambda p, x, z: x if p.all() else z,
+    "other": lambda graph, p, x, z: graph.shape(z if p.all() else x),
+    "truth": lambda p: "true" if p.all() else "false",
+}
 
 
-def _same_choice(graph: Graph, node: Node) -> str:
-    """The operand that Where takes whatever its condition. Raises NoMatch if there is none."""
-    condition, first, second = node.inputs
-    if first != second:
-        raise NoMatch(f"{node} chooses between two values, '{first}' and '{second}'")
-    if not broadcasts_into(graph.shape(condition), graph.shape(first)):
-        raise NoMatch(f"the result of {node} may be larger than '{first}' by broadcasting")
-    return first
-
-
-def match_same_choices(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+def keeps_sign_of_zero(graph: Graph, x: str) -> bool:
     """ONNX Runtime's Where turns -0.0 into 0.0 where it takes the first choice."""
-    taken = _same_choice(graph, node)
-    type_ = graph.tensor_type(taken)
-    if (type_ is None or type_.dtype.is_floating_point()) and not holds_no_negative_zero(graph, taken):
-        raise NoMatch(f"'{taken}' may hold -0.0, which {node} may turn into 0.0")
-    return _chosen(graph, node, taken)
+    type_ = graph.tensor_type(x)
+    is_whole = type_ is not None and not type_.dtype.is_floating_point()
+    return is_whole or holds_no_negative_zero(graph, x)
 
 
-def match_same_choices_fast(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    taken = _same_choice(graph, node)
-    require_floating(graph, taken, node)
-    return _chosen(graph, node, taken)
+def keeps_sign_of_taken(graph: Graph, p: np.ndarray, taken: str) -> bool:
+    return not p.all() or keeps_sign_of_zero(graph, taken)
 
 
-def _chosen(graph: Graph, node: Node, taken: str) -> Rewrite:
-    return replace_with_operand(graph, node, taken, f"both choices of {node} are '{taken}'; replaced by it")
-
-
-def _constant_choice(graph: Graph, node: Node) -> tuple[str, bool]:
-    """The operand that Where takes everywhere, and its condition. Raises NoMatch if there is none."""
-    condition = require_constant(graph, node.inputs[0], node)
-    if not condition.size or condition.any() != condition.all():
-        raise NoMatch(f"the condition '{node.inputs[0]}' of {node} is not the same everywhere")
-    is_true = bool(condition.all())
-    taken, other = node.inputs[1:] if is_true else node.inputs[:0:-1]
-    shape = graph.shape(taken)
-    if not broadcasts_into(graph.shape(other), shape) or not broadcasts_into(condition.shape, shape):
-        raise NoMatch(f"the result of {node} may be larger than '{taken}' by broadcasting")
-    return taken, is_true
-
-
-def _replaced(graph: Graph, node: Node, taken: str, is_true: bool) -> Rewrite:
-    sentence = f"the condition of {node} is {'true' if is_true else 'false'} everywhere; replaced by '{taken}'"
-    return replace_with_operand(graph, node, taken, sentence)
-
-
-def match_where(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    """A Where with a constant condition becomes the operand that it selects.
-
-    The operand of a true condition must hold no -0.0, because ONNX Runtime's Where turns it into 0.0.
-    """
-    taken, is_true = _constant_choice(graph, node)
-    type_ = graph.tensor_type(taken)
-    if is_true and (type_ is None or type_.dtype.is_floating_point()) and not holds_no_negative_zero(graph, taken):
-        raise NoMatch(f"'{taken}' may hold -0.0, which {node} turns into 0.0")
-    return _replaced(graph, node, taken, is_true)
-
-
-def match_where_fast(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    taken, is_true = _constant_choice(graph, node)
-    require_floating(graph, taken, node)
-    return _replaced(graph, node, taken, is_true)
-
-
-def match_gather_of_all(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    source = node.inputs[0]
-    shape = graph.shape(source)
-    indices = require_constant(graph, node.inputs[1], node)
-    if not shape:
-        raise NoMatch(f"the shape of '{source}' of {node} is not known")
-    size = shape[node.attr("axis") % len(shape)]
-    if (
-        not isinstance(size, int)
-        or indices.shape != (size,)
-        or (np.where(indices < 0, indices + size, indices) != np.arange(size)).any()
-    ):
-        raise NoMatch(f"{node} is not known to take all of '{source}' in order")
-    return replace_with_operand(graph, node, source, f"{node} takes all of '{source}' in order; removed")
+def takes_all_in_order(graph: Graph, x: str, indices: np.ndarray, axis: int) -> bool:
+    size = (graph.shape(x) or ())[axis]
+    if not isinstance(size, int) or indices.shape != (size,):
+        return False
+    return bool((np.where(indices < 0, indices + size, indices) == np.arange(size)).all())
 
 
 @dataclass(frozen=True)
@@ -112,10 +72,11 @@ class KnownSelections(Pass):
     title = "Remove Where and Gather without effect"
 
     rules = (
-        Rule(
+        graph_rule(
             "constant condition",
-            ("Where",),
-            match_where,
+            "y = Where(p, x, z)",
+            "y = taken",
+            "the condition of {root} is {truth} everywhere; replaced by '{taken}'",
             Example(
                 before="""g (float[N,3] x, float[3] z) => (float[N,3] y) <bool[1,3] t = {1, 1, 1}, bool f = {0}> {
                     a = Where(f, z, x)
@@ -152,13 +113,20 @@ class KnownSelections(Pass):
                     "'p', an operand of Where 'Where_a', is not a constant",
                 ),
             ),
+            constants=("p",),
+            where=(
+                *_IS_THE_SAME_EVERYWHERE,
+                (keeps_sign_of_taken, "'{taken}' may hold -0.0, which {root} turns into 0.0"),
+            ),
+            computed=_TAKEN,
             exactness=Exactness.BIT_EXACT,
             law="where(True, x, z) == x if x != 0; where(False, x, z) == z",
         ),
-        Rule(
+        graph_rule(
             "all-true condition",
-            ("Where",),
-            match_where_fast,
+            "y = Where(p, x, z)",
+            "y = taken",
+            "the condition of {root} is {truth} everywhere; replaced by '{taken}'",
             Example(
                 before="g (float[N] x, float[1] z) => (float[N] y) <bool t = {1}> { a = Where(t, x, z)  y = Neg(a) }",
                 after="g (float[N] x, float[1] z) => (float[N] y) { y = Neg(x) }",
@@ -171,16 +139,20 @@ class KnownSelections(Pass):
                     "'x', an operand of Where 'Where_a', is not known to hold floating-point numbers",
                 ),
             ),
+            constants=("p",),
+            where=(*_IS_THE_SAME_EVERYWHERE, is_floating("taken")),
+            computed=_TAKEN,
             exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": -0.0, "z": 1}, -0.0, 0, "ONNX Runtime turns -0.0 of the second operand into 0.0"
             ),
             law="where(True, x, z) == x",
         ),
-        Rule(
+        graph_rule(
             "same choices",
-            ("Where",),
-            match_same_choices,
+            "y = Where(p, x, z)",
+            "y = x",
+            "both choices of {root} are '{x}'; replaced by it",
             Example(
                 before="""g (bool[N,1] p, float[N,3] x, int64[N,3] i) => (float[N,3] y, int64[N,3] j) {
                     e = Exp(x)
@@ -210,13 +182,15 @@ class KnownSelections(Pass):
                     "'x' may hold -0.0, which Where 'Where_a' may turn into 0.0",
                 ),
             ),
+            where=(*_ARE_THE_SAME, (keeps_sign_of_zero, "'{x}' may hold -0.0, which {root} may turn into 0.0")),
             exactness=Exactness.BIT_EXACT,
             law="where(p, x, x) == x if x != 0",
         ),
-        Rule(
+        graph_rule(
             "same choices, ignoring the sign of zero",
-            ("Where",),
-            match_same_choices_fast,
+            "y = Where(p, x, z)",
+            "y = x",
+            "both choices of {root} are '{x}'; replaced by it",
             Example(
                 before="g (bool[N] p, float[N] x) => (float[N] y) { a = Where(p, x, x)  y = Neg(a) }",
                 after="g (bool[N] p, float[N] x) => (float[N] y) { y = Neg(x) }",
@@ -229,16 +203,18 @@ class KnownSelections(Pass):
                     "'x', an operand of Where 'Where_a', is not known to hold floating-point numbers",
                 ),
             ),
+            where=(*_ARE_THE_SAME, is_floating("x")),
             exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"p": 1, "x": -0.0}, -0.0, 0, "ONNX Runtime turns -0.0 of the second operand into 0.0"
             ),
             law="where(p, x, x) == x",
         ),
-        Rule(
+        graph_rule(
             "gather of all",
-            ("Gather",),
-            match_gather_of_all,
+            "y = Gather(x, indices, axis=axis)",
+            "y = x",
+            "{root} takes all of '{x}' in order; removed",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) <int64[3] i = {0, -2, 2}>"
                 " { a = Gather<axis=-1>(x, i)  y = Neg(a) }",
@@ -262,6 +238,11 @@ class KnownSelections(Pass):
                     "g (float[1,3] x) => (float[3] y) <int64 i = {0}> { a = Gather(x, i)  y = Neg(a) }",
                     "Gather 'Gather_a' is not known to take all of 'x' in order",
                 ),
+            ),
+            constants=("indices",),
+            where=(
+                (lambda graph, x: graph.shape(x), "the shape of '{x}' of {root} is not known"),
+                (takes_all_in_order, "{root} is not known to take all of '{x}' in order"),
             ),
             exactness=Exactness.BIT_EXACT,
         ),

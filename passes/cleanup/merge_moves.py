@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.core.guards import replace_with_operand, require_constant, require_producer, require_single_use
+from workbench.rewrite.core.guards import require_constant, require_producer, require_single_use
+from workbench.rewrite.patterns.graph_rules import graph_rule
 
 _AXES_OF_PAD = 3  # index of the operand
 _COMPOSABLE = ("constant", "edge")  # modes in which a pad of a pad is a pad
@@ -53,35 +55,12 @@ def match_pad_of_pad(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     return Rewrite(edit, f"{first} and {node} add {counts}; 1 node fewer", (first.name, node.name))
 
 
-def match_expand_of_expand(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    first = require_producer(graph, node.inputs[0], ("Expand",), node)
-    require_single_use(graph, node, first)
-    sizes = [tuple(map(int, require_constant(graph, expand.inputs[1], expand).ravel())) for expand in (first, node)]
+def sizes_of_both(nodes: Sequence[Node], first: np.ndarray, second: np.ndarray) -> list[int]:
     try:
-        shape = np.broadcast_shapes(*sizes)
+        return list(np.broadcast_shapes(tuple(first.ravel()), tuple(second.ravel())))
     except ValueError:
-        raise NoMatch(f"{first} to {list(sizes[0])} and {node} to {list(sizes[1])} do not broadcast") from None
-    name = graph.fresh(f"{node.outputs[0]}_shape")
-    edit = Edit(
-        remove=(first.name, node.name),
-        insert=(node.replace(inputs=(first.inputs[0], name)),),
-        constants={name: constant(np.array(shape, np.int64), name)},
-    )
-    sentence = f"{first} and {node} together broadcast to {list(shape)}; 1 node fewer"
-    return Rewrite(edit, sentence, (first.name, node.name))
-
-
-def match_blocks_and_back(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    inverse_op = "DepthToSpace" if node.op == "SpaceToDepth" else "SpaceToDepth"
-    first = require_producer(graph, node.inputs[0], (inverse_op,), node)
-    sizes = [move.attr("blocksize") for move in (first, node)]
-    if sizes[0] != sizes[1]:
-        raise NoMatch(f"{first} has blocks of {sizes[0]}, and {node} of {sizes[1]}")
-    crd = next((move for move in (first, node) if move.attr("mode") != "DCR"), None)
-    if crd is not None:
-        raise NoMatch(f"{crd} has mode CRD, but SpaceToDepth is the inverse of mode DCR only")
-    sentence = f"{node} moves the blocks of {first} back; replaced by '{first.inputs[0]}'"
-    return replace_with_operand(graph, node, first.inputs[0], sentence, (first,))
+        sizes = f"{nodes[0]} to {first.ravel().tolist()} and {nodes[1]} to {second.ravel().tolist()}"
+        raise NoMatch(f"{sizes} do not broadcast") from None
 
 
 @dataclass(frozen=True)
@@ -148,10 +127,11 @@ class MergeMoves(Pass):
             ),
             exactness=Exactness.BIT_EXACT,
         ),
-        Rule(
+        graph_rule(
             "expand of expand",
-            ("Expand",),
-            match_expand_of_expand,
+            "y = Expand(Expand(x, first), second)",
+            "y = Expand(x, shape)",
+            "{nodes[0]} and {root} together broadcast to {sizes}; 1 node fewer",
             Example(
                 before="""g (float[N,1,1] x) => (float[2,N,3,4] y) <int64[2] s = {3, 1}, int64[4] t = {2, 1, 1, 4}> {
                     a = Expand(x, s)
@@ -173,12 +153,15 @@ class MergeMoves(Pass):
                     "'a' of Expand 'Expand_a' is an output of the graph",
                 ),
             ),
+            constants=("first", "second"),
+            computed={"shape": lambda sizes: np.array(sizes, np.int64), "sizes": sizes_of_both},
             exactness=Exactness.BIT_EXACT,
         ),
-        Rule(
+        graph_rule(
             "blocks and back",
-            ("DepthToSpace", "SpaceToDepth"),
-            match_blocks_and_back,
+            "y = SpaceToDepth(DepthToSpace(x, blocksize=first, mode=mode), blocksize=second)",
+            "y = x",
+            "{root} moves the blocks of {nodes[0]} back; replaced by '{x}'",
             Example(
                 before="""g (float[N,4,2,2] x) => (float[N,4,2,2] y) {
                     a = DepthToSpace<blocksize=2>(x)
@@ -211,6 +194,15 @@ class MergeMoves(Pass):
                     "SpaceToDepth 'SpaceToDepth_b' does not follow a DepthToSpace",
                 ),
             ),
+            further=(("y = DepthToSpace(SpaceToDepth(x, blocksize=first), blocksize=second, mode=mode)", "y = x"),),
+            where=(
+                (lambda first, second: first == second, "{nodes[0]} has blocks of {first}, and {root} of {second}"),
+                (
+                    lambda mode: mode == "DCR",
+                    "{moved} has mode {mode}, but SpaceToDepth is the inverse of mode DCR only",
+                ),
+            ),
+            computed={"moved": lambda nodes: next(node for node in nodes if node.op == "DepthToSpace")},
             exactness=Exactness.BIT_EXACT,
         ),
     )

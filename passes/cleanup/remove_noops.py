@@ -9,10 +9,7 @@ from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrit
 from workbench.rewrite.analyses.casts import element_type
 from workbench.rewrite.analyses.slices import axis_slices, takes_all
 from workbench.rewrite.core.guards import is_same_shape, replace_with_operand, require_constant
-
-
-def match_identity(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    return replace_with_operand(graph, node, node.inputs[0], f"{node} returns '{node.inputs[0]}' unchanged; removed")
+from workbench.rewrite.patterns.graph_rules import graph_rule
 
 
 def match_cast_to_own_type(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
@@ -29,22 +26,6 @@ def match_cast_to_own_type(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if graph.type(source) is not None or result is None:
         return rewrite
     return replace(rewrite, edit=replace(rewrite.edit, types={source: result}))
-
-
-def match_single(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    if len(node.inputs) != 1:
-        raise NoMatch(f"{node} has {len(node.inputs)} operands")
-    return replace_with_operand(
-        graph, node, node.inputs[0], f"{node} has only one operand, '{node.inputs[0]}'; removed"
-    )
-
-
-def match_split_into_one(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    if len(node.outputs) != 1:
-        raise NoMatch(f"{node} has {len(node.outputs)} results")
-    return replace_with_operand(
-        graph, node, node.inputs[0], f"{node} makes one piece, all of '{node.inputs[0]}'; removed"
-    )
 
 
 def match_same_shape(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
@@ -85,20 +66,6 @@ def match_slice_of_all(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     if slice_ is not None:
         raise NoMatch(f"{node} takes {slice_} of axis {slice_.axis}, which may be less than all")
     return replace_with_operand(graph, node, node.inputs[0], f"{node} takes all of '{node.inputs[0]}'; removed")
-
-
-def match_pad(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    if require_constant(graph, node.inputs[1], node).any():
-        raise NoMatch(f"{node} adds or removes elements at an end")
-    return replace_with_operand(graph, node, node.inputs[0], f"{node} adds 0 elements everywhere; removed")
-
-
-def match_tile(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    if (require_constant(graph, node.inputs[1], node) != 1).any():
-        raise NoMatch(f"{node} repeats along an axis")
-    return replace_with_operand(
-        graph, node, node.inputs[0], f"{node} repeats '{node.inputs[0]}' once everywhere; removed"
-    )
 
 
 def match_resize(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
@@ -150,10 +117,11 @@ class RemoveNoops(Pass):
     title = "Remove operators that change nothing"
 
     rules = (
-        Rule(
+        graph_rule(
             "identity",
-            ("Identity",),
-            match_identity,
+            "y = Identity(x)",
+            "y = x",
+            "{root} returns '{x}' unchanged; removed",
             Example(
                 before="g (float[N] x) => (float[N] y) { a = Identity(x)  y = Neg(a) }",
                 after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
@@ -184,10 +152,11 @@ class RemoveNoops(Pass):
             ),
             exactness=Exactness.BIT_EXACT,
         ),
-        Rule(
+        graph_rule(
             "one operand",
-            ("Concat", "Sum", "Mean", "Max", "Min"),
-            match_single,
+            "y = op(x, *others, **attributes)",
+            "y = x",
+            "{root} has only one operand, '{x}'; removed",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Concat<axis=1>(x)  b = Max(a)  y = Neg(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
@@ -202,12 +171,16 @@ class RemoveNoops(Pass):
                     "Concat 'Concat_a' has 2 operands",
                 ),
             ),
+            operators={"op": ("Concat", "Sum", "Mean", "Max", "Min")},
+            where=((lambda operands: operands == 1, "{root} has {operands} operands"),),
+            computed={"operands": lambda root: len(root.inputs)},
             exactness=Exactness.BIT_EXACT,
         ),
-        Rule(
+        graph_rule(
             "one piece",
-            ("Split",),
-            match_split_into_one,
+            "y = Split(x, *lengths, **attributes)",
+            "y = x",
+            "{root} makes one piece, all of '{x}'; removed",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Split<axis=1, num_outputs=1>(x)  y = Neg(a) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
@@ -219,6 +192,8 @@ class RemoveNoops(Pass):
                     "Split 'Split_a' has 2 results",
                 ),
             ),
+            where=((lambda pieces: pieces == 1, "{root} has {pieces} results"),),
+            computed={"pieces": lambda root: len(root.outputs)},
             exactness=Exactness.BIT_EXACT,
         ),
         Rule(
@@ -299,10 +274,11 @@ class RemoveNoops(Pass):
             ),
             exactness=Exactness.BIT_EXACT,
         ),
-        Rule(
+        graph_rule(
             "pad of nothing",
-            ("Pad",),
-            match_pad,
+            "y = Pad(x, pads, *others, **attributes)",
+            "y = x",
+            "{root} adds 0 elements everywhere; removed",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) <int64[4] p = {0, 0, 0, 0}> { a = Pad(x, p)  y = Neg(a) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
@@ -314,12 +290,15 @@ class RemoveNoops(Pass):
                     "Pad 'Pad_a' adds or removes elements at an end",
                 ),
             ),
+            constants=("pads",),
+            where=((lambda pads: not pads.any(), "{root} adds or removes elements at an end"),),
             exactness=Exactness.BIT_EXACT,
         ),
-        Rule(
+        graph_rule(
             "tile by one",
-            ("Tile",),
-            match_tile,
+            "y = Tile(x, repeats)",
+            "y = x",
+            "{root} repeats '{x}' once everywhere; removed",
             Example(
                 before="g (float[2,3] x) => (float[2,3] y) <int64[2] r = {1, 1}> { a = Tile(x, r)  y = Neg(a) }",
                 after="g (float[2,3] x) => (float[2,3] y) { y = Neg(x) }",
@@ -331,6 +310,8 @@ class RemoveNoops(Pass):
                     "Tile 'Tile_a' repeats along an axis",
                 ),
             ),
+            constants=("repeats",),
+            where=((lambda repeats: (repeats == 1).all(), "{root} repeats along an axis"),),
             exactness=Exactness.BIT_EXACT,
         ),
         Rule(

@@ -5,68 +5,50 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal
 from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes
 from workbench.rewrite.analyses.zeros import holds_no_negative_zero
-from workbench.rewrite.core.guards import replace_with_operand, require_floating
+from workbench.rewrite.core.guards import require_floating
+from workbench.rewrite.patterns.graph_rules import graph_rule
+from workbench.rewrite.patterns.standard import is_floating
 
 _MAX_MIN_PROD = ("ReduceMax", "ReduceMin", "ReduceProd")
 _SUMS_AND_MEANS = ("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean")
 _SPATIAL = 2  # the first spatial axis
+_SENTENCE = "{root} reduces single elements of '{x}' only; removed"
+# Sums start at 0.0 in ONNX Runtime, and 0.0 + -0.0 is 0.0.
+_NO_NEGATIVE_ZERO = (
+    lambda graph, x: holds_no_negative_zero(graph, x),
+    "'{x}' may hold -0.0, which {root} turns into 0.0",
+)
 
 
-def _removed(graph: Graph, node: Node) -> Rewrite:
-    _require_one_element(graph, node)
-    source = node.inputs[0]
-    return replace_with_operand(graph, node, source, f"{node} reduces single elements of '{source}' only; removed")
-
-
-def _require_one_element(graph: Graph, node: Node) -> None:
+def require_one_element(graph: Graph, root: Node, x: str) -> None:
     """Raises NoMatch unless each element of the result is computed from the operand's element at the same position."""
-    if node.op == "AveragePool":
-        windows = [n for key in ("kernel_shape", "strides") for n in node.attr(key, ())]
-        if any(n != 1 for n in windows) or any(node.attr("pads", ())):
-            raise NoMatch(f"{node} has a window of more than one element, a stride above 1, or padding")
+    if root.op == "AveragePool":
+        windows = [n for key in ("kernel_shape", "strides") for n in root.attr(key, ())]
+        if any(n != 1 for n in windows) or any(root.attr("pads", ())):
+            raise NoMatch(f"{root} has a window of more than one element, a stride above 1, or padding")
         return
-    shape = graph.shape(node.inputs[0])
+    shape = graph.shape(x)
     if shape is None:
-        raise NoMatch(f"the shape of '{node.inputs[0]}', which {node} reduces, is not known")
-    if node.op.startswith("Global"):
+        raise NoMatch(f"the shape of '{x}', which {root} reduces, is not known")
+    if root.op.startswith("Global"):
         axes = frozenset(range(_SPATIAL, len(shape)))
     else:
-        axes = reduced_axes(graph, node)
-        if not keeps_axes(node):
-            raise NoMatch(f"{node} removes the axes that it reduces")
+        axes = reduced_axes(graph, root)
+        if not keeps_axes(root):
+            raise NoMatch(f"{root} removes the axes that it reduces")
     for axis in sorted(axes):
         if shape[axis] != 1:
-            raise NoMatch(f"axis {axis} of '{node.inputs[0]}', which {node} reduces, is not known to have size 1")
+            raise NoMatch(f"axis {axis} of '{x}', which {root} reduces, is not known to have size 1")
 
 
-def match_max_min_prod_of_one(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+def require_floating_product(graph: Graph, root: Node, x: str) -> None:
     """Products of integers are kept: ONNX Runtime computes them in floating point, so that removal could change the
     result."""
-    if node.op == "ReduceProd":
-        require_floating(graph, node.inputs[0], node)
-    return _removed(graph, node)
-
-
-def match_sum_of_one(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    """Sums start at 0.0 in ONNX Runtime, and 0.0 + -0.0 is 0.0."""
-    require_floating(graph, node.inputs[0], node)
-    if not holds_no_negative_zero(graph, node.inputs[0]):
-        raise NoMatch(f"'{node.inputs[0]}' may hold -0.0, which {node} turns into 0.0")
-    return _removed(graph, node)
-
-
-def match_one_element_inexact(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    require_floating(graph, node.inputs[0], node)
-    return _removed(graph, node)
-
-
-def match_blocks_of_one(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
-    if node.attr("blocksize") != 1:
-        raise NoMatch(f"{node} moves blocks of {node.attr('blocksize')} by {node.attr('blocksize')}")
-    return replace_with_operand(graph, node, node.inputs[0], f"{node} moves blocks of one element; removed")
+    if root.op == "ReduceProd":
+        require_floating(graph, x, root)
 
 
 @dataclass(frozen=True)
@@ -91,10 +73,11 @@ class RemoveOfOne(Pass):
     title = "Remove pools and reductions of one element"
 
     rules = (
-        Rule(
+        graph_rule(
             "max, min or product of one",
-            _MAX_MIN_PROD,
-            match_max_min_prod_of_one,
+            "y = op(x, *axes, **attributes)",
+            "y = x",
+            _SENTENCE,
             Example(
                 before="""g (float[N,1,3] x) => (float[N,1,3] y) <int64[1] i = {1}> {
                     a = ReduceMax(x, i)
@@ -127,12 +110,15 @@ class RemoveOfOne(Pass):
                     "the shape of 'x', which ReduceMin 'ReduceMin_a' reduces, is not known",
                 ),
             ),
+            operators={"op": _MAX_MIN_PROD},
+            where=(require_floating_product, require_one_element),
             exactness=Exactness.BIT_EXACT,
         ),
-        Rule(
+        graph_rule(
             "sum of one that is not -0.0",
-            _SUMS_AND_MEANS,
-            match_sum_of_one,
+            "y = op(x, *axes, **attributes)",
+            "y = x",
+            _SENTENCE,
             Example(
                 before="""g (float[N,2,1,1] x) => (float[N,2,1,1] y)
                     <float[2,1,1] c = {1, -1}, int64[1] k = {-1}> {
@@ -167,13 +153,16 @@ class RemoveOfOne(Pass):
                     "axis 3 of 'e', which GlobalAveragePool 'GlobalAveragePool_a' reduces, is not known to have size 1",
                 ),
             ),
+            operators={"op": _SUMS_AND_MEANS},
+            where=(is_floating("x"), _NO_NEGATIVE_ZERO, require_one_element),
             exactness=Exactness.BIT_EXACT,
             law="for floats: 0 + (x + a) == x + a if a != 0",
         ),
-        Rule(
+        graph_rule(
             "sum, mean or max of one",
-            (*_SUMS_AND_MEANS, "GlobalMaxPool"),
-            match_one_element_inexact,
+            "y = op(x, *axes, **attributes)",
+            "y = x",
+            _SENTENCE,
             Example(
                 before="""g (float[N,2,1,1] x) => (float[N,2,1,1] y) <int64[2] i = {2, 3}> {
                     a = AveragePool<kernel_shape=[1, 1]>(x)
@@ -199,6 +188,8 @@ class RemoveOfOne(Pass):
                     "'x', an operand of ReduceSum 'ReduceSum_a', is not known to hold floating-point numbers",
                 ),
             ),
+            operators={"op": (*_SUMS_AND_MEANS, "GlobalMaxPool")},
+            where=(is_floating("x"), require_one_element),
             exactness=Exactness.FAST_MATH,
             counterexample=Counterexample(
                 {"x": -0.0},
@@ -209,10 +200,11 @@ class RemoveOfOne(Pass):
             ),
             law="0 + x == x",
         ),
-        Rule(
+        graph_rule(
             "blocks of one",
-            ("DepthToSpace", "SpaceToDepth"),
-            match_blocks_of_one,
+            "y = op(x, blocksize=size, **attributes)",
+            "y = x",
+            "{root} moves blocks of one element; removed",
             Example(
                 before="""g (float[N,2,4,4] x) => (float[N,2,4,4] y) {
                     a = DepthToSpace<blocksize=1>(x)
@@ -231,6 +223,8 @@ class RemoveOfOne(Pass):
                     "DepthToSpace 'DepthToSpace_a' moves blocks of 2 by 2",
                 ),
             ),
+            operators={"op": ("DepthToSpace", "SpaceToDepth")},
+            where=((lambda size: size == 1, "{root} moves blocks of {size} by {size}"),),
             exactness=Exactness.BIT_EXACT,
         ),
     )
