@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from tests.browser import GraphView, go, open_sample, settle
+from tests.browser import GraphView, go, open_sample, select, settle, watched_page
 
 pytestmark = pytest.mark.browser
 
@@ -64,3 +65,33 @@ def test_branches_are_seen_on_streams(page, tmp_path):
     page.get_by_role("button", name="Measure", exact=True).click()
     page.get_by_text("Measured on cpu: ").wait_for(timeout=120_000)
     page.get_by_text("Times: each operator measured alone").wait_for()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "choices", "box", "option"),
+    [
+        ("memory", {"memory_two_graphs_planner_1": "No reuse"}, "memory_order_0", "depth_first"),
+        ("precision", {"precision_graph": "result"}, "precision_type", "bfloat16"),
+        ("streams", {"streams_graph": "original"}, "", ""),
+    ],
+)
+def test_a_link_has_what_was_chosen_on_its_page(browser, app, name, choices, box, option):
+    """Chosen in one browser, and there in another that has only the address."""
+    model = "model=sample_models/conv_relu_conv_relu.onnx&passes=fold_batchnorm,layout_greedy&target=cuda"
+    with watched_page(browser) as tab:
+        tab.goto(f"{app[0]}/{name}?{model}&{urlencode(choices)}")
+        settle(tab)
+        if box:
+            select(tab, tab.locator(f".st-key-{box} input"), option)
+        link = tab.url
+    asked = {key: value for key, [value] in parse_qs(urlsplit(link).query).items()}
+    assert choices.items() <= asked.items() and asked["passes"].startswith("fold_batchnorm,layout")
+    assert not box or asked.keys() >= {box}
+    with watched_page(browser) as other:
+        other.goto(link)
+        settle(other)
+        for key, value in (choices | ({box: option} if box else {})).items():
+            shown = other.locator(f".st-key-{key} input").first.input_value().lower()
+            assert value.lower() in shown, (key, shown)
+        assert parse_qs(urlsplit(other.url).query) == parse_qs(urlsplit(link).query)

@@ -164,20 +164,18 @@ def test_limits_that_fit_nothing_are_a_sentence(tmp_path, run, words, sentence):
     assert code == 2 and sentence in said
 
 
-def in_a_branch(weight: str, further: str = "") -> onnx.ModelProto:
-    """A model whose branches compute with a weight of 16 kB in a Transpose each."""
-    branch = "g () => (float[2,64] r) {{ t = Transpose<perm=[1,0]>({weight}) {further} r = MatMul(x, t) }}"
-    model = onnx.parser.parse_model(
+def weight_in_branches() -> onnx.ModelProto:
+    """A model whose branches compute with a weight `w` of 16 kB in a Transpose each."""
+    branch = "g () => (float[2,64] r) { t = Transpose<perm=[1,0]>(w)  r = MatMul(x, t) }"
+    return onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (float[2,64] x, bool c) => (float[2,64] y) {'
-        f" y = If (c) <then_branch = {branch.format(weight=weight, further=further)},"
-        f" else_branch = {branch.format(weight=weight, further='')}> }}"
+        f" y = If (c) <then_branch = {branch}, else_branch = {branch}> }}"
     )
-    return model
 
 
 def test_constants_of_bodies_are_counted_too(tmp_path):
     """Weights that stand in a body are the file's, and what takes their place there does not make it grow."""
-    model = in_a_branch("w")
+    model = weight_in_branches()
     for attribute in model.graph.node[0].attribute:
         array = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
         attribute.g.initializer.append(onnx.numpy_helper.from_array(array, "w"))
@@ -189,7 +187,7 @@ def test_constants_of_bodies_are_counted_too(tmp_path):
 
 def test_what_is_folded_in_bodies_does_not_make_a_file_grow_either(tmp_path):
     """A weight of the main graph that each branch turns would be there three times."""
-    model = in_a_branch("w")
+    model = weight_in_branches()
     array = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
     model.graph.initializer.append(onnx.numpy_helper.from_array(array, "w"))
     onnx.save(model, tmp_path / "m.onnx")
@@ -200,7 +198,7 @@ def test_what_is_folded_in_bodies_does_not_make_a_file_grow_either(tmp_path):
 
 def test_a_weight_that_one_branch_alone_reads_is_that_branchs(tmp_path):
     """It goes when what is computed from it takes its place, so that nothing grows."""
-    model = in_a_branch("w")
+    model = weight_in_branches()
     array = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
     model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name in ("w", "v"))
     branch = model.graph.node[0].attribute[1].g

@@ -104,7 +104,7 @@ def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
     """
     has_result = len(graphs) > 1
     key = "memory_two_graphs" if has_result else "memory_two_planners"
-    is_pair = st.toggle("Side by side", has_result, key=key, persist_state="session")
+    is_pair = st.toggle("Side by side", has_result, key=key, bind="query-params")
     columns = st.columns(2) if is_pair else [st.container()]
     names, defaults = list(planners()), (DEFAULT_PLANNER, DEFAULT_PLANNER if has_result else "no_reuse")
     first_graph = len(graphs) - len(columns) if has_result else 0
@@ -117,7 +117,8 @@ def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
                     "Graph",
                     list(graphs),
                     min(first_graph + number, len(graphs) - 1),
-                    key=f"memory_of_{opened.number}_{len(graphs)}_{len(columns)}_{number}",
+                    key=f"memory_graph_{number}" if is_pair else "memory_graph",
+                    bind="query-params",
                 ),
                 planner.selectbox(
                     "Planner",
@@ -125,9 +126,9 @@ def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
                     names.index(defaults[number]),
                     format_func=lambda name: planners()[name].title,
                     key=f"{key}_planner_{number}",
-                    persist_state="session",
+                    bind="query-params",
                 ),
-                order.selectbox("Order", list(ORDERS), key=f"memory_order_{number}", persist_state="session"),
+                order.selectbox("Order", list(ORDERS), key=f"memory_order_{number}", bind="query-params"),
             )
         )
     return choices

@@ -64,10 +64,8 @@ def precision_page() -> None:
     header(opened)
     graphs = graphs_of(opened)
     of, narrow_column, press = st.columns([4, 2, 2], vertical_alignment="bottom")
-    name = of.selectbox("Graph", list(graphs), key=f"precision_of_{opened.number}")
-    narrow = narrow_column.selectbox(
-        "Type", EFFECT_TYPES, key="precision_type", help=_TYPE_HELP, persist_state="session"
-    )
+    name = of.selectbox("Graph", list(graphs), key="precision_graph", bind="query-params")
+    narrow = narrow_column.selectbox("Type", EFFECT_TYPES, key="precision_type", help=_TYPE_HELP, bind="query-params")
     graph = graphs[name]
     if press.button("Run in both types", type="primary", width="stretch", key="precision_run"):
         opened.jobs.start("precision", _job(opened, name, graph, narrow))

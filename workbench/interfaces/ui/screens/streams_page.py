@@ -53,7 +53,7 @@ def streams_page() -> None:
     graphs = graphs_of(opened)
     graph_name = AS_OPENED
     if len(graphs) > 1:
-        graph_name = st.selectbox("Graph", list(graphs), len(graphs) - 1, key=f"streams_of_{opened.number}")
+        graph_name = st.selectbox("Graph", list(graphs), len(graphs) - 1, key="streams_graph", bind="query-params")
     graph = graphs[graph_name]
     ran = _measured(opened, graph_name, graph)
     key = f"streams_graph_{opened.number}_{graph_name}"
@@ -76,7 +76,7 @@ def _takes_model() -> bool:
         return True
     text, choice = st.columns([6, 2], vertical_alignment="center")
     text.caption(f"Measure the operators here to see their schedule, or take the times of a model of {GPU_MODEL.name}.")
-    return choice.toggle(f"Model of {GPU_MODEL.name}", key="streams_model", persist_state="session")
+    return choice.toggle(f"Model of {GPU_MODEL.name}", key="streams_model", bind="query-params")
 
 
 def _measured(opened: Opened, graph_name: str, graph: Graph) -> RanOnStreams | None:
