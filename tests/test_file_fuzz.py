@@ -84,7 +84,7 @@ def test_a_fault_of_the_program_is_told_in_a_sentence_too():
     code = (
         "import sys, types; from workbench.interfaces.cli import main\n"
         "def fail(chosen): return {}['missing']\n"
-        "sys.modules['workbench.interfaces.cli.passes'] = types.SimpleNamespace(HELP='', add_arguments=lambda c: None, run=fail)\n"
+        "sys.modules['workbench.interfaces.cli.passes'] = types.SimpleNamespace(HELP='', EXAMPLES=(), add_arguments=lambda c: None, run=fail)\n"
         "sys.argv = ['workbench', 'passes']; main.program()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
