@@ -224,3 +224,19 @@ def test_a_body_may_grow_by_a_share_of_all_weights_those_in_bodies_too(tmp_path)
     for grow, left in ((1.01, ["Tile", "MatMul", "Add"]), (1.5, ["MatMul", "Add"])):
         graph = wb.optimize(load_model(tmp_path / "m.onnx"), ["fold_constants"], grow=grow).graph
         assert [[node.op for node in body.nodes] for body in graph.nodes[0].bodies.values()] == [left, left]
+
+
+def test_by_default_a_file_grows_by_a_tenth(tmp_path):
+    """A constant that would make the file half as large again is not computed; one that takes a twentieth is."""
+    for rows, left in ((32, ["Tile", "Add", "Gemm"]), (2, ["Add", "Gemm"])):
+        model = onnx.parser.parse_model(
+            f'<ir_version: 8, opset_import: ["": 17]> g (float[{rows},64] x) => (float[{rows},64] y)'
+            f" <int64[2] n = {{{rows}, 1}}> {{ t = Tile(c, n)  s = Add(x, t)  y = Gemm(s, w) }}"
+        )
+        random = np.random.default_rng(0)
+        for name, shape in (("w", (64, 64)), ("c", (1, 64))):
+            array = random.standard_normal(shape).astype(np.float32)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        onnx.save(model, tmp_path / "m.onnx")
+        graph = wb.optimize(load_model(tmp_path / "m.onnx"), ["fold_constants"]).graph
+        assert [node.op for node in graph.nodes] == left, rows

@@ -217,6 +217,17 @@ def test_equal_constants_become_one():
     assert rewrite.sentence == "constant 'b' and 2 others hold the same as 'a'; 24 bytes less"
 
 
+@pytest.mark.parametrize(("op", "gates", "place"), [("LSTM", 4, 1), ("LSTM", 4, 2), ("GRU", 3, 1), ("GRU", 3, 2)])
+def test_weights_of_recurrent_operators_are_packed_too(op, gates, place):
+    w, r = (f"float[1,{2 * gates},2] {name}" for name in "wr")
+    graph = typed(
+        f"g (float[3,1,2] x, {w}, {r}) => (float[3,1,1,2] y) {{ n = Neg({'wr'[place - 1]})"
+        f" y = {op}<hidden_size=2>(x, {'n' if place == 1 else 'w'}, {'n' if place == 2 else 'r'}) }}"
+    )
+    weight = constant(np.zeros((1, 2 * gates, 2), np.float32))
+    assert newly_prepacked(graph, Edit(remove=("Neg_n",), constants={"n": weight})) is graph.node(f"{op}_y")
+
+
 def test_operands_that_would_be_packed_anew():
     graph = typed("""g (float[2,2] x, float[2,2] v) => (float[2,2] y) <float[2,2] k = {1, 2, 3, 4}, float[2,2] l = {1, 2, 3, 4}> {
         w = Neg(k)  m = MatMul(x, w)  n = MatMul(w, x)  o = Gemm(n, l)  y = Add(o, m) }""")
@@ -726,6 +737,10 @@ def step_of(label="fold", rewrites=(), **more):
 
 def applied(edit, **more):
     return AppliedRewrite("fold", "said", "", (), edit, Edit(), 0.0, **more)
+
+
+def test_a_rewrite_that_nothing_identifies_has_empty_names():
+    assert applied(Edit()).id == RewriteId("", "", 0)
 
 
 def test_the_graph_at_any_moment():
