@@ -1,5 +1,6 @@
 """`new-pass` and `test-pass`: from an empty folder to an accepted pass, and what is said of files that are wrong."""
 
+import ast
 import importlib.util
 import json
 import re
@@ -16,8 +17,10 @@ from workbench.evidence.verification.pass_files.example_runs import inexactness
 from workbench.evidence.verification.pass_files.numeric_faults import numeric_fault, rounding_explains, runs_of_original
 from workbench.evidence.verification.pass_files.pass_template import new_pass_text, template_sentences
 from workbench.evidence.verification.pass_files.sampled_laws import sample_law
+from workbench.evidence.verification.pass_files.updating import update_examples
 from workbench.interfaces.cli.exit_codes import BAD_INPUT, DONE, FAILED
 from workbench.rewrite import Exactness
+from workbench.rewrite.core.own_passes import load_pass
 
 TEXT = new_pass_text("second")
 AFTER = 'after="g (float[2] x) => (float[2] y) { a = Relu(x)  y = Neg(a) }"'
@@ -187,6 +190,69 @@ def test_update_writes_a_graph_that_was_no_graph_and_nothing_else(file, run):
     assert run("test-pass", path, "--update")[0] == DONE and path.read_text() == before
 
 
+SENTENCE = "Relu 'Relu_b' changes nothing after Relu 'Relu_a'; 1 node fewer"
+REFUSAL = "Relu 'Relu_y' does not follow a Relu"
+
+
+def test_update_writes_sentences_of_examples_and_refusals(file, run):
+    path = file(TEXT.replace(f'("{SENTENCE}",)', "()").replace(REFUSAL, "Relu").replace(AFTER, 'after="?"'))
+    code, out, _ = run("test-pass", path, "--update")
+    assert code == DONE, out
+    for what in ("graph `after` of the example", "sentences of the example", "sentence of refusal 1"):
+        assert f"wrote the {what} of 'second'" in out
+    after = 'after="g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }"'
+    assert path.read_text() == TEXT.replace(AFTER, after)
+
+
+@pytest.mark.parametrize("name", ["cancel_transposes", "merge_moves", "known_selections", "merge_repeated"])
+def test_update_gives_a_pass_its_sentences_back(name, file, run):
+    text, before = (ROOT / f"passes/cleanup/{name}.py").read_text(), find_pass(name)
+    stated = {sentence for example in before.examples() for sentence in example.sentences}
+    stated |= {refusal.sentence for rule in before.rules for refusal in rule.refusals}
+    lines = text.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and node.value in stated and node.lineno == node.end_lineno:
+            line = lines[node.lineno - 1]
+            literal = line[node.col_offset : node.end_col_offset]
+            lines[node.lineno - 1] = line.replace(literal, literal.replace("'", "|"))
+    path = file("".join(lines))
+    assert path.read_text() != text
+    update_examples(load_pass(path), path)
+    after = load_pass(path)
+    assert [rule.example for rule in after.rules] == [rule.example for rule in before.rules]
+    assert [rule.refusals for rule in after.rules] == [rule.refusals for rule in before.rules]
+    assert after.extra_examples == before.extra_examples
+
+
+def test_update_writes_long_sentences_and_any_quotes(file, run):
+    said = (
+        """{root} 'changes' \\"nothing\\" after {nodes[0]}, and that is so whatever \\\\ the numbers are """ + "x" * 60
+    )
+    path = file(TEXT.replace("{root} changes nothing after {nodes[0]}; 1 node fewer", said))
+    assert run("test-pass", path, "--update")[0] == DONE
+    (rule,) = load_pass(path).rules
+    assert rule.example.sentences[0].startswith("Relu 'Relu_b' 'changes' \"nothing\" after Relu 'Relu_a', and")
+    changed = path.read_text().replace(said, "")
+    assert max(map(len, changed.splitlines())) <= 120
+
+
+def test_update_leaves_a_refusal_that_is_no_refusal_and_refuses_a_sentence_that_is_computed(file, run):
+    acting = TEXT.replace("a = Neg(x)  y = Relu(a)", "a = Relu(x)  b = Relu(a)  y = Neg(b)")
+    path = file(acting)
+    assert run("test-pass", path, "--update")[0] == FAILED and path.read_text() == acting
+    computed = TEXT.replace(f'("{SENTENCE}",)', '("?".strip(),)')
+    path = file(computed)
+    code, _, err = run("test-pass", path, "--update")
+    assert code == BAD_INPUT and "the sentences of the example of 'second': not a text in" in err
+    assert path.read_text() == computed
+
+
+def test_update_takes_the_sentence_most_like_the_stated_one(file, run):
+    two = TEXT.replace("a = Neg(x)  y = Relu(a)", "a = Relu(x)  b = Neg(a)  y = Relu(b)")
+    path = file(two.replace(REFUSAL, "Relu 'Relu_y' does not come after a Relu"))
+    assert run("test-pass", path, "--update")[0] == DONE and path.read_text() == two
+
+
 LOOPS = {
     "when it is read": TEXT.replace("from dataclasses import", "while True:\n    pass\nfrom dataclasses import"),
     "in a rule": TEXT.replace(
@@ -217,7 +283,7 @@ def test_update_refuses_a_graph_that_is_computed(file, run):
     path = file(TEXT.replace(AFTER, 'after="?".strip()'))
     before = path.read_text()
     code, _, err = run("test-pass", path, "--update")
-    assert code == BAD_INPUT and "is not a text in" in err and path.read_text() == before
+    assert code == BAD_INPUT and "not a text in" in err and path.read_text() == before
 
 
 # ---- laws without z3 ---------------------------------------------------------------------

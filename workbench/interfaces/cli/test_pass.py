@@ -27,7 +27,7 @@ _LIMIT_S = 600.0
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("file", type=Path, metavar="FILE", help="a Python file with one pass, which is run as you")
-    help_text = "write the graphs `after` of the examples as the pass makes them, then test"
+    help_text = "write the graphs and sentences of examples and refusals as the pass gives them, then test"
     command.add_argument("--update", action="store_true", help=help_text)
     help_text = f"seconds that all of it may take, so that a loop without end is a failure (default: {_LIMIT_S:g})"
     command.add_argument("--timeout", type=positive, default=_LIMIT_S, metavar="S", help=help_text)
@@ -66,8 +66,8 @@ def _test(file: Path, update: bool, add: Callable[[PassCheck], None], report: Ca
 
     cls = load_pass(file)
     if update:
-        for subject in update_examples(cls, file):
-            report(f"wrote the graph `after` of the {subject}")
+        for what in update_examples(cls, file):
+            report(f"wrote {what}")
         cls = load_pass(file)
     for check in checks_of(cls, file):
         add(check)

@@ -300,22 +300,28 @@ def _counterexample(cls: type[Pass], rule: Rule) -> tuple[bool, str, tuple[str, 
 
 
 def _refusal(cls: type[Pass], rule: Rule, refusal: Refusal) -> tuple[bool, str, tuple[str, ...]]:
+    sentences, acts = refused_sentences(cls, rule, refusal)
+    if acts:
+        return False, f"the rule acts: {acts}", ()
+    if not sentences:
+        return False, f"the graph has no node that the rule looks at ({', '.join(rule.operators)})", ()
+    if refusal.sentence not in sentences:
+        return False, "the rule gives another sentence than stated; it gives these:", sentences
+    return True, refusal.sentence, ()
+
+
+def refused_sentences(cls: type[Pass], rule: Rule, refusal: Refusal) -> tuple[tuple[str, ...], str]:
+    """Why the rule refuses each node that it looks at, and the sentence of a rewrite if it acts; "" if it does not."""
     graph = typed(refusal.graph)
     sentences = []
     for node in graph.nodes:
         if node.op not in rule.operators and "*" not in rule.operators:
             continue
         try:
-            found = rule.match(graph, node, with_options(cls, refusal.options))
+            return (), rule.match(graph, node, with_options(cls, refusal.options)).sentence
         except NoMatch as no:
             sentences.append(str(no))
-        else:
-            return False, f"the rule acts: {found.sentence}", ()
-    if not sentences:
-        return False, f"the graph has no node that the rule looks at ({', '.join(rule.operators)})", ()
-    if refusal.sentence not in sentences:
-        return False, "the rule gives another sentence than stated; it gives these:", tuple(sentences)
-    return True, refusal.sentence, ()
+    return tuple(sentences), ""
 
 
 # ---- graphs close to an example ----------------------------------------------------------
