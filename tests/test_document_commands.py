@@ -413,7 +413,8 @@ SNIPPETS: dict[str, Callable[[str, Place], None] | None] = {
     "takes x float32[1, 3, 48, 192] on cpu, of these shapes only; gives the tuple": None,  # in tests/test_compile.py
     '"""A Relu of a Relu equals the first."""': None,  # in tests/test_adding_a_pass.py
     "graph_rule(": is_rule_of_a_softmax,
-    "def is_diagonal(match: Match) -> None:": is_rule_of_a_diagonal,
+    "def is_diagonal(d: np.ndarray) -> bool:": is_rule_of_a_diagonal,
+    "# here, in a rule with sentence, example and refusals": None,  # of other tools
     "---": is_a_lesson,
     "mine.md, line ": is_said_of_a_wrong_name,
     '["my.Upsample2"]': is_a_declaration,
