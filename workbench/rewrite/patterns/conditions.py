@@ -27,11 +27,11 @@ def by_name(function: NamedFunction) -> Callable[[Match], Any]:
     names = tuple(inspect.signature(function).parameters)
     if names == ("match",):
         return function
-    return lambda match: function(*(named(match, name) for name in names))
+    return lambda match: function(*(binding_of(match, name) for name in names))
 
 
-def named(match: Match, name: str) -> Any:
-    """What a name of the pattern stands for."""
+def binding_of(match: Match, name: str) -> Any:
+    """What a name of the pattern stands for in this match."""
     if name in _OF_ALL:
         return match if name == "match" else getattr(match, name)
     if name in match.data or name in match.pattern.computed:

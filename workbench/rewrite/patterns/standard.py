@@ -8,7 +8,7 @@ from workbench.ir import DataType
 from workbench.rewrite.core.guards import require_floating
 from workbench.rewrite.core.rule import NoMatch
 from workbench.rewrite.patterns.building import Constraint
-from workbench.rewrite.patterns.conditions import named
+from workbench.rewrite.patterns.conditions import binding_of
 from workbench.rewrite.patterns.matching import Match
 
 # (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon), and the same without subtracting the mean
@@ -56,7 +56,7 @@ def is_floating(name: str) -> Constraint:
     """The value, an operand of the last node, holds floating-point numbers."""
 
     def demand(match: Match) -> None:
-        require_floating(match.graph, named(match, name), match.root)
+        require_floating(match.graph, binding_of(match, name), match.root)
 
     return demand
 
