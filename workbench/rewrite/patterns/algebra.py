@@ -17,7 +17,7 @@ from workbench.rewrite.core.guards import (
 )
 from workbench.rewrite.core.rule import Example, NoMatch, Refusal, Rule
 from workbench.rewrite.patterns.building import Constraint, any_may_match, element_operand, rewrite_by_first_match
-from workbench.rewrite.patterns.conditions import Condition, refuse_unknown_names
+from workbench.rewrite.patterns.conditions import WhereClause, refuse_unknown_names
 from workbench.rewrite.patterns.laws import Law, read_laws, read_term
 from workbench.rewrite.patterns.matching import Match, Pattern
 from workbench.rewrite.patterns.terms import Number, OneOf, Operation, Term, Variable, terms_of
@@ -34,7 +34,7 @@ def algebraic_rule(
     *,
     exactness: Exactness,
     constants: Sequence[str] = (),
-    where: Sequence[Condition] = (),
+    where: Sequence[WhereClause] = (),
     shared: bool = False,
     counterexample: Counterexample | None = None,
     wrong_laws: tuple[WrongLaw, ...] = (),

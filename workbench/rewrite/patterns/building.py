@@ -12,7 +12,7 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite.core.guards import replace_with_operand
 from workbench.rewrite.core.rule import MayMatch, NoMatch, Rewrite
-from workbench.rewrite.patterns.conditions import Condition, Sentence, constraint
+from workbench.rewrite.patterns.conditions import Sentence, WhereClause, constraint
 from workbench.rewrite.patterns.matching import Match, Pattern, matches
 from workbench.rewrite.patterns.prefilters import Prefilter
 from workbench.rewrite.patterns.schemas import later_opset
@@ -25,7 +25,7 @@ Constraint = Callable[[Match], None]  # raises NoMatch with a sentence
 
 
 def rewrite_by_first_match(
-    patterns: Sequence[Pattern], conditions: Sequence[Condition], sentence: str
+    patterns: Sequence[Pattern], conditions: Sequence[WhereClause], sentence: str
 ) -> Callable[[Graph, Node, Any], Rewrite]:
     """A rule's match function: the rewrite of the first pattern that matches at a node and meets the conditions.
 

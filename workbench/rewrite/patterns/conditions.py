@@ -18,7 +18,7 @@ from workbench.rewrite.patterns.matching import Match
 from workbench.rewrite.patterns.terms import Operation
 
 NamedFunction = Callable[..., Any]  # by the names of its parameters
-Condition = NamedFunction | tuple[NamedFunction, str]  # raises NoMatch, or holds, with the sentence of the refusal
+WhereClause = NamedFunction | tuple[NamedFunction, str]  # raises NoMatch, or holds, with the sentence of the refusal
 _OF_ALL = ("match", "graph", "root", "nodes")
 
 
@@ -40,7 +40,7 @@ def binding_of(match: Match, name: str) -> Any:
     return match.graph.constants[value].numpy() if value and name in match.pattern.constants else value
 
 
-def constraint(condition: Condition) -> Callable[[Match], None]:
+def constraint(condition: WhereClause) -> Callable[[Match], None]:
     """The constraint that refuses with the sentence if the function does not hold; a function alone refuses itself."""
     if not isinstance(condition, tuple):
         return by_name(condition)
@@ -53,7 +53,7 @@ def constraint(condition: Condition) -> Callable[[Match], None]:
     return demand
 
 
-def refuse_unknown_names(conditions: Iterable[Condition], known: Collection[str], text: str) -> None:
+def refuse_unknown_names(conditions: Iterable[WhereClause], known: Collection[str], text: str) -> None:
     """Raises ValueError if a parameter of a function is none of the known names of the pattern."""
     for condition in conditions:
         function = condition[0] if isinstance(condition, tuple) else condition

@@ -13,7 +13,7 @@ from workbench.rewrite.core.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.rule import Example, FindRewrite, NoMatch, Refusal, Rewrite, Rule
 from workbench.rewrite.patterns.building import any_may_match, rewrite_by_first_match
-from workbench.rewrite.patterns.conditions import Condition, NamedFunction, by_name, refuse_unknown_names
+from workbench.rewrite.patterns.conditions import NamedFunction, WhereClause, by_name, refuse_unknown_names
 from workbench.rewrite.patterns.graph_patterns import GraphText, read_after, read_before
 from workbench.rewrite.patterns.matching import Pattern
 from workbench.rewrite.patterns.terms import OneOf, Operation, Result, Term, operators_of, terms_of
@@ -32,7 +32,7 @@ def graph_rule(
     constants: Sequence[str] = (),
     numbers: Sequence[str] = (),
     operators: Mapping[str, Sequence[str]] | None = None,
-    where: Sequence[Condition] = (),
+    where: Sequence[WhereClause] = (),
     computed: Mapping[str, NamedFunction] | None = None,
     shared: bool = False,
     at_outputs: bool = False,
