@@ -65,7 +65,7 @@ def with_operands(node: Node, new: Callable[[str], str], outputs: tuple[str, ...
 
 def parameters(node: Node) -> tuple[str, ...]:
     """The operands that it does not move: indices, shapes, conditions."""
-    moved = _moved_indices(node)
+    moved = {*_moved_indices(node)}
     return tuple(value for index, value in enumerate(node.inputs) if value and index not in moved)
 
 

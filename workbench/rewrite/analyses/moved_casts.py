@@ -49,7 +49,8 @@ def after_siblings(graph: Graph, node: Node, rounds_float16: bool) -> Rewrite:
 
     rounds_float16: whether float16 may be rounded where ONNX Runtime does not round it now, or not rounded.
     """
-    operands = tuple(value for value in node.inputs if value and value not in parameters(node))
+    not_moved = {*parameters(node)}
+    operands = tuple(value for value in node.inputs if value and value not in not_moved)
     producers = {value: graph.producer(value) for value in operands}
     casts = [producer for producer in producers.values() if producer is not None and producer.op == "Cast"]
     if len(casts) < 2 or len(casts) < len(producers):
