@@ -359,7 +359,7 @@ def _lstm_types(node: NodeProto) -> list[NodeProto]:
 
 
 def _by_ort(call: Call, *operands: torch.Tensor | None) -> NoReturn:
-    raise UnsupportedByTorch("its packed or channels-last operands are left to ONNX Runtime")
+    raise UnsupportedByTorch("this quantized operator is left to ONNX Runtime")
 
 
 for _op, _types in (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from workbench.errors import counted
+
 
 @dataclass(frozen=True)
 class FusedGroup:
@@ -46,7 +48,7 @@ class FusionFacts:
     def sentence(self) -> str:
         """The groups and their traffic beside that of the operators alone."""
         operators = sum(len(group.members) for group in self.groups)
-        groups = f"{operators:,} operators in {len(self.groups):,} group{'s' if len(self.groups) > 1 else ''}"
+        groups = f"{counted(operators, 'operator')} in {counted(len(self.groups), 'group')}"
         before, after = self.traffic.unfused_bytes, self.traffic.bytes
         if not before or after is None:
             return f"{groups}; the memory traffic is unknown, since sizes do not follow from the inputs"

@@ -108,21 +108,15 @@ def renamed(b: Graph, pairs: Mapping[str, str], a: Graph) -> Graph:
     def with_new_names(table: Mapping[str, Any]) -> dict[str, Any]:
         return {values.get(value, value): entry for value, entry in table.items()}
 
-    return Graph(
-        name=b.name,
-        inputs=[values.get(v, v) for v in b.inputs],
-        outputs=[values.get(v, v) for v in b.outputs],
-        nodes=[renamed_node(node) for node in b.nodes],
-        constants=with_new_names(b.constants),
-        types=with_new_names(b.types),
-        opset_imports=b.opset_imports,
-        functions=b.functions,
-        metadata=b.metadata,
-        source=b.source,
-        dims=b.dims,
-        bound_types=with_new_names(b.bound_types),
-        warnings=b.warnings,
-    )
+    changed = {
+        "inputs": [values.get(v, v) for v in b.inputs],
+        "outputs": [values.get(v, v) for v in b.outputs],
+        "constants": with_new_names(b.constants),
+        "types": with_new_names(b.types),
+        "bound_types": with_new_names(b.bound_types),
+        "provenance": {nodes.get(name, name): made for name, made in b.provenance.items()},
+    }
+    return Graph(**b.constructor_arguments | changed, nodes=[renamed_node(node) for node in b.nodes])
 
 
 def _names(b: Graph, old_names: set[str], new_names: Mapping[str, str], of_a: set[str]) -> dict[str, str]:

@@ -11,8 +11,10 @@ from workbench.rewrite.core.rule import NoMatch
 def reduced_axes(graph: Graph, node: Node) -> frozenset[int]:
     """The reduced axes, nonnegative. Raises NoMatch if they are unknown."""
     rank = graph.rank_of(node.inputs[0])
-    if not rank:
+    if rank is None:
         raise NoMatch(f"the rank of '{node.inputs[0]}', which {node} reduces, is not known")
+    if rank == 0:
+        raise NoMatch(f"'{node.inputs[0]}', which {node} reduces, is a scalar")
     if len(node.inputs) < 2 or not node.inputs[1]:
         if node.attr("noop_with_empty_axes"):
             raise NoMatch(f"{node} has noop_with_empty_axes and reduces nothing")

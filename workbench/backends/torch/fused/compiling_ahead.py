@@ -54,9 +54,10 @@ def compile_ahead(groups: Mapping[Hashable, TracedGroup], cores: int, on_compile
             while any(process.poll() is None for process in started):
                 on_compiled(len(list(Path(folder).glob("*.done"))))
                 time.sleep(_POLL_S)
-            for mark in missing:
-                mark.parent.mkdir(parents=True, exist_ok=True)
-                mark.touch()
+            for number, mark in enumerate(missing):
+                if (Path(folder) / f"{number}.done").exists():  # not those of a process that died
+                    mark.parent.mkdir(parents=True, exist_ok=True)
+                    mark.touch()
         finally:
             for process in started:
                 process.kill()
@@ -69,7 +70,7 @@ def processes_for(groups: int, cores: int) -> int:
 
 
 def was_compiled(structure: Hashable) -> bool:
-    """Whether a group of that structure was compiled into the cache before."""
+    """Whether a group of that structure was compiled into the cache before, or cannot be compiled."""
     return _mark(structure).exists()
 
 

@@ -223,7 +223,7 @@ def _cast(x: z3.FPRef, place: int) -> z3.FPRef:
 
 def _power(base: z3.ExprRef, exponent: z3.ExprRef) -> z3.ExprRef:
     times = z3.simplify(exponent)
-    if str(times) not in "12345":
+    if str(times) not in {"1", "2", "3", "4", "5"}:
         raise NoProof(f"power of {exponent}")
     return math.prod([base] * (int(str(times)) - 1), start=base)
 

@@ -209,8 +209,7 @@ def store_weights(graph: Graph, target: Profile) -> Iterator[tuple[Edit, str, tu
 
 
 def _orphaned(graph: Graph, node: Node, permuted_operands: Mapping[str, Permutation]) -> tuple[str, ...]:
-    """Names of the restoring Transposes that become unused, since this node, their only reader, now reads their "
-    "input."""
+    """The restoring Transposes that become unused, since this node, their only reader, now reads their input."""
     dead: dict[str, None] = {}
     for value, perm in permuted_operands.items():
         producer = restoring_transpose_of(graph, value, perm)

@@ -11,18 +11,17 @@ def place_in_order(packing: Packing, order: Iterable[int]) -> tuple[int, ...]:
     """Offsets of blocks placed in the order, each in the smallest gap between conflicting blocks that is large enough,
     else after them.
 
+    order: has every block once.
+
     Source: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020
     (https://arxiv.org/abs/2001.03288), section 5.
     """
-    offsets: list[int | None] = [None] * len(packing.blocks)
+    offsets: dict[int, int] = {}
     for i in order:
-        taken = sorted(
-            (offset, offset + packing.blocks[j].bytes)
-            for j in packing.conflicts[i]
-            if (offset := offsets[j]) is not None
-        )
+        placed = (j for j in packing.conflicts[i] if j in offsets)
+        taken = sorted((offsets[j], offsets[j] + packing.blocks[j].bytes) for j in placed)
         offsets[i] = _smallest_gap(taken, packing.blocks[i].bytes)
-    return tuple(offset or 0 for offset in offsets)
+    return tuple(offsets[i] for i in range(len(packing.blocks)))
 
 
 def _smallest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
