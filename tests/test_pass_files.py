@@ -465,3 +465,11 @@ def test_a_larger_size_that_does_not_fit_the_rest_of_the_graph_is_left_out():
     assert [sized.size for sized in at_sizes(cls, integers)] == [""]
     (floats,) = (rule.example for rule in cls.rules if rule.name == "product")
     assert [sized.size for sized in at_sizes(cls, floats)] == ["", "67 in place of 2"]
+
+
+def test_why_a_value_that_is_read_elsewhere_stops_the_pass(run, file):
+    """A result of the graph cannot take the place of another: the example lacks a node behind it."""
+    text = TEXT.replace("a = Relu(x)  b = Relu(a)  y = Neg(b)", "a = Relu(x)  y = Relu(a)")
+    _, out, _ = run("test-pass", file(text))
+    (said,) = (line for line in out.splitlines() if "values read elsewhere" in line)
+    assert "acts 0 times" in said and "'a' and 'y' of Relu 'Relu_y' are both outputs of the graph" in said

@@ -206,13 +206,16 @@ def _second_run(cls: type[Pass], example: Example) -> tuple[bool, str, tuple[str
 def _read_elsewhere(cls: type[Pass], example: Example) -> tuple[bool, str, tuple[str, ...]]:
     before = typed(example.before)
     values = [v for node in before.nodes for v in node.outputs if v and v not in before.outputs]
-    acted = 0
+    acted, pass_, context = 0, with_options(cls, example.options), example_context(example)
+    refusals: list[str] = []
     for value in values:
         graph = before.copy()
         graph.outputs = (*before.outputs, value)
         original = graph.copy()
-        step = run_pass(with_options(cls, example.options), graph, example_context(example), check_each=True)
+        step = run_pass(pass_, graph, context, check_each=True)
         if not step.rewrites:
+            sentences = [refused.sentence for refused in refused_by(pass_, graph, context)]
+            refusals += [sentence for sentence in sentences if f"'{value}'" in sentence]
             continue
         acted += 1
         inputs = random_inputs(original)
@@ -222,7 +225,8 @@ def _read_elsewhere(cls: type[Pass], example: Example) -> tuple[bool, str, tuple
             if wrong:
                 return False, f"with '{value}' an output too, output '{name}' differs: {wrong}", ()
     said = f"with another reader of each of {counted(len(values), 'value')}, the pass acts {counted(acted, 'time')}"
-    return True, f"{said}; all results are equal", ()
+    why = f"; elsewhere, for example, {refusals[0]}" if refusals else ""
+    return True, f"{said}; all results are equal{why}", ()
 
 
 # ---- rules -----------------------------------------------------------------------------
