@@ -12,7 +12,7 @@ from benchmarks.shared.benchmark import Benchmark, Item, table
 from tests.mutation.__main__ import COLUMNS, row, tried
 
 TABLE = table(*COLUMNS)
-ONE_IN = {"solvers": 1, "ir": 3, "cuts": 6, "checker": 29}  # one in so many is tried
+ONE_IN = {"solvers": 1, "ir": 3, "cuts": 6, "checker": 29, "rewrite/core": 25}  # one in so many is tried
 
 
 def measure(chosen: argparse.Namespace) -> Iterator[Item]:
