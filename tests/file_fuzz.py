@@ -261,7 +261,7 @@ def a_database(path: Path, random: random.Random) -> None:
 
 def _read_model(path: Path) -> None:
     import workbench as wb
-    from workbench.formats.io.proto_file import declared_types, open_proto
+    from workbench.formats.io.proto_file import known_types, open_proto
     from workbench.planning.memory.planning import plan_memory, sharing_of
     from workbench.presentation.explanations.summary import summarize
 
@@ -269,7 +269,7 @@ def _read_model(path: Path) -> None:
     summarize(graph)
     plan_memory(sharing_of(graph), "greedy_by_size")
     wb.groupings(wb.load(path))
-    declared_types(open_proto(path).model)
+    known_types(open_proto(path).model)
     graph.to_networkx()
     str(graph)
     strategies = ("greedy", "optimal", "optimal-any-order", "record-then-insert", "blocked")

@@ -261,6 +261,6 @@ def test_a_message_is_written_together_with_its_weights(tmp_path, monkeypatch):
     place = tmp_path / "model.onnx"
     for value in (1, 2, 3):
         source = open_proto(model_with(value, tmp_path))
-        write_proto(place, source.model, source.read)
+        write_proto(place, source.model, source.read_weight)
         assert computed(place) == value
     assert len(list(tmp_path.glob("model.onnx*"))) == 2

@@ -1,4 +1,4 @@
-"""A model file, opened by ONNX Runtime or by our own executor: used inside the worker only."""
+"""A model file, opened by ONNX Runtime: used inside the worker only."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ def open_session(
 ) -> Any:
     """An onnxruntime.InferenceSession of a file, or of its bytes. Raises BackendError, or TaskError of stage "load".
 
-    reuse: whether values share memory; planning that takes a time that grows with the square of the operators.
+    level: of ONNX Runtime's optimizations, a key of LEVELS. device: "cpu", "cuda" or one of several, "cuda:0".
+    memory_limit: of its arena on a CUDA device, in bytes; None: no limit. Without effect on the CPU.
+    profile_prefix: ONNX Runtime profiles, and the name of its file begins with this; None: it does not.
+    arena: whether memory of the CPU is kept for later runs.
+    reuse: whether values share memory; planning this takes time quadratic in the number of operators.
     entries: of the session's configuration.
     """
     import onnxruntime as ort
@@ -59,9 +63,9 @@ def open_session(
     if profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix
-    number: dict[str, Any] = {"device_id": int(device.partition(":")[2] or 0)}
+    device_options: dict[str, Any] = {"device_id": int(device.partition(":")[2] or 0)}
     limit = {} if memory_limit is None else {"gpu_mem_limit": memory_limit}
-    providers = [provider] if device == "cpu" else [(provider, number | limit), "CPUExecutionProvider"]
+    providers = [provider] if device == "cpu" else [(provider, device_options | limit), "CPUExecutionProvider"]
     readable = None if isinstance(model, bytes) else at_readable_ir(model)
     if readable is not None:  # the model is read from memory, external weights from its folder
         folder = os.path.dirname(os.path.abspath(str(model)))

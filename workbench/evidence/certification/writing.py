@@ -117,7 +117,7 @@ def _as_written(path: Path, frozen: bool) -> Graph:
         return from_proto(parser.parse_model(path.read_text(encoding="utf-8")))
     opened = open_proto(path)
     take_defaults(opened.model, frozen)
-    return from_proto(opened.model, opened.read)
+    return from_proto(opened.model, opened.read_weight)
 
 
 def _file(path: Path) -> dict[str, Any]:

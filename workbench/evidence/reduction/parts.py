@@ -101,7 +101,7 @@ def put_part(path: str, part: str, sources: Sequence[str] | None, targets: Seque
 
     result = with_part(whole, changed, find)
     try:
-        write_proto(output, result.model, result.read, result.sparse)
+        write_proto(output, result.model, result.read_weight, result.sparse)
     except OSError as error:
         raise not_written(output, error) from None
     nodes, before = len(result.model.graph.node), len(whole.model.graph.node)

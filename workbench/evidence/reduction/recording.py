@@ -13,13 +13,13 @@ from onnx import ModelProto, TypeProto, helper
 
 from workbench.backends.tensors import load_tensors, save_tensors
 from workbench.formats.io.checks import reads
-from workbench.formats.io.proto_file import ProtoFile, declared_types, write_proto
+from workbench.formats.io.proto_file import ProtoFile, known_types, write_proto
 from workbench.ir import DataType, TensorType
 from workbench.ir.from_proto import value_type
 from workbench.run.worker.client import Worker
 
-MAX_RUN_BYTES = 2**28  # the most bytes that one run returns; a value of unknown size counts as SMALL
-SMALL = 2**14  # bytes; values up to this size are recorded by the first run
+MAX_RUN_BYTES = 2**28  # the most bytes that one run returns; a value of unknown size counts as SMALL_BYTES
+SMALL_BYTES = 2**14  # values up to this size are recorded by the first run
 
 
 class Recording:
@@ -43,7 +43,7 @@ class Recording:
         tensors = {v: t for v in results if isinstance(t := inferred.get(v), TensorType)}
         self.types.update((v, t) for v, t in tensors.items() if t.static_shape is not None)
         unknown = [v for v in results if v not in self.types and (v in tensors or v not in inferred)]
-        self.fetch([*unknown, *(v for v in results if v in self.types and (self.types[v].bytes or 0) <= SMALL)])
+        self.fetch([*unknown, *(v for v in results if v in self.types and (self.types[v].bytes or 0) <= SMALL_BYTES)])
 
     def read(self, value: str) -> np.ndarray:
         """The value's array. Raises RunError."""
@@ -51,10 +51,10 @@ class Recording:
         return load_tensors(self._files[value])[value]
 
     def fetch(self, values: Iterable[str]) -> None:
-        """Record these values in as few runs as hold no more than 256 MB of results each. Raises RunError."""
+        """Record these values in as few runs as hold no more than MAX_RUN_BYTES of results each. Raises RunError."""
         for names in self._portions([value for value in values if value not in self._files]):
             path = self._folder / f"recorded{next(self._numbers)}.onnx"
-            write_proto(path, _model_computing(self._file.model, names), self._file.read)
+            write_proto(path, _model_computing(self._file.model, names), self._file.read_weight)
             result = self._worker.outputs(path, self._inputs).tensors
             # a sequence is returned under other names
             self._store({name: result[name] for name in names if name in result})
@@ -62,7 +62,7 @@ class Recording:
 
     def _store(self, tensors: Mapping[str, np.ndarray]) -> None:
         for name, array in tensors.items():
-            self._files[name] = self._folder / f"value{next(self._numbers)}.npz"
+            self._files[name] = self._folder / f"value{next(self._numbers)}.tensors"
             self.types[name] = type_of(array)
             save_tensors(self._files[name], {name: array})
 
@@ -72,7 +72,7 @@ class Recording:
         total = 0
         for value in values:
             type_ = self.types.get(value)
-            size = (None if type_ is None else type_.bytes) or SMALL
+            size = (None if type_ is None else type_.bytes) or SMALL_BYTES
             if portion and total + size > MAX_RUN_BYTES:
                 yield portion
                 portion, total = [], 0
@@ -97,7 +97,7 @@ def _types_of_run(model: ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[s
             type_ = type_of(inputs[info.name])
             info.type.CopyFrom(helper.make_tensor_type_proto(int(type_.dtype), type_.static_shape))
     del bound.graph.value_info[:]
-    results: dict[str, TypeProto] = declared_types(bound)
+    results: dict[str, TypeProto] = known_types(bound)
     return {name: value_type(type_) for name, type_ in results.items()}
 
 

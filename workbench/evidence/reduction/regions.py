@@ -17,7 +17,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, TypeProto, h
 from workbench.errors import UserError
 from workbench.evidence.reduction.recording import Recording
 from workbench.formats.io.checks import every_node, reads
-from workbench.formats.io.proto_file import ProtoFile, declared_types
+from workbench.formats.io.proto_file import ProtoFile, known_types
 from workbench.ir import Constant, TensorType
 from workbench.ir.from_proto import bodies, value_type
 from workbench.ir.to_proto import LARGE
@@ -73,7 +73,7 @@ class Whole:
     @cached_property
     def types(self) -> dict[str, TypeProto]:
         """Types of the main graph's values: as inferred, with symbols, else as in the recorded run."""
-        result = declared_types(self.file.model)
+        result = known_types(self.file.model)
         for value, type_ in self.recorded.items():
             if value not in result:
                 result[value] = helper.make_tensor_type_proto(int(type_.dtype), type_.static_shape)
@@ -208,7 +208,7 @@ class Whole:
         """The elements of an external tensor of a built model."""
         if self._is_recorded(tensor):
             return tensor_of(self.recorded_array(tensor.name), tensor.name)
-        return self.file.read(tensor)
+        return self.file.read_weight(tensor)
 
     def recorded_inputs(self, model: ModelProto) -> dict[str, np.ndarray]:
         """The recorded arrays of a built model's inputs, without inputs that were not recorded."""

@@ -11,7 +11,7 @@ from workbench.evidence.reduction.regions import Region, RegionError, Whole
 from workbench.formats.io.checks import check_model, every_node, every_tensor, opset_of, reads
 from workbench.formats.io.errors import LoadError
 from workbench.formats.io.opset import at_opset
-from workbench.formats.io.proto_file import ProtoFile, declared_types
+from workbench.formats.io.proto_file import ProtoFile, known_types
 from workbench.formats.io.value_types import check_types
 from workbench.ir import Constant, TensorType
 from workbench.ir.from_proto import bodies, value_type
@@ -66,7 +66,7 @@ def _at_one_opset(whole: ProtoFile, part: ProtoFile) -> tuple[ProtoFile, ProtoFi
     try:
         nodes = list(every_node(older.model))
         converted = ProtoFile(
-            at_opset(older.model, nodes, target, check_types(older.model, nodes)), older.read, older.sparse
+            at_opset(older.model, nodes, target, check_types(older.model, nodes)), older.read_weight, older.sparse
         )
     except LoadError as error:
         name = "model" if older is whole else "part"
@@ -91,7 +91,7 @@ def _require_same_interface(whole: Whole, region: Region, part: ModelProto) -> N
     missing = next((name for name in region.outputs if name not in outputs), None)
     if missing is not None:
         raise RegionError(f"the part has no output '{missing}', which the region has")
-    types = declared_types(part)
+    types = known_types(part)
     for name in (*inputs, *outputs):
         a, b = (value_type(table.get(name, TypeProto())) for table in (whole.types, types))
         if isinstance(a, TensorType) and isinstance(b, TensorType) and a.dtype != b.dtype:
@@ -236,11 +236,11 @@ def _reader_of_both(whole: ProtoFile, part: ProtoFile) -> Callable[[TensorProto]
 
     def read(tensor: TensorProto) -> Constant:
         if not any(entry.value.startswith(_PART_PREFIX) for entry in tensor.external_data):
-            return whole.read(tensor)
+            return whole.read_weight(tensor)
         unprefixed = TensorProto()
         unprefixed.CopyFrom(tensor)
         for entry in unprefixed.external_data:
             entry.value = entry.value.removeprefix(_PART_PREFIX)
-        return part.read(unprefixed)
+        return part.read_weight(unprefixed)
 
     return read

@@ -39,7 +39,7 @@ class ProtoFile:
     """
 
     model: ModelProto
-    read: ReadTensor
+    read_weight: ReadTensor
     sparse: tuple[SparseWeight, ...] = ()
 
 
@@ -73,7 +73,7 @@ def _opened(path: Path) -> ProtoFile:
     return ProtoFile(model, files.read, tuple(sparse))
 
 
-def declared_types(model: ModelProto) -> dict[str, TypeProto]:
+def known_types(model: ModelProto) -> dict[str, TypeProto]:
     """The types of the main graph's values: inferred ones, else declared ones; values without a type are left out."""
     results = {info.name: info.type for info in (*model.graph.value_info, *model.graph.output)}
     typed = infer_model(without_declared_types(model, nested=True)).graph
