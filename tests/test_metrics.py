@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+import workbench as wb
 from tests.conftest import ROOT
 from tests.running import typed
-from workbench.analysis.metrics import Measurements, Metric, measurements_of, metrics
+from workbench.analysis.metrics import Measurements, Metric, measurements_of, metrics, step_metrics
 from workbench.analysis.metrics.flops import Flops, count_flops, flops_by_node
 from workbench.analysis.metrics.transpose_cost import (
     Counts,
@@ -19,11 +20,13 @@ from workbench.analysis.metrics.transpose_cost import (
     moved_by,
     moved_by_node,
 )
+from workbench.interfaces.cli.pipeline import _print_steps
 from workbench.ir import Graph, Node, TensorType, from_text
 from workbench.ir.types import DataType
 from workbench.pipeline.registry.pass_choice import choose
 from workbench.pipeline.running import run_pipeline
 from workbench.planning.layout.profile import load_profile
+from workbench.presentation.explanations.reporting import history_report
 from workbench.rewrite import PassContext
 
 TURNED = """g (float[2,3,4] x, bool c) => (float[4,3,2] y) <float[3,2] k = {1, 2, 3, 4, 5, 6}> {
@@ -225,3 +228,18 @@ def test_a_pipeline_measures_each_step_that_changed_something_once(monkeypatch):
 def test_the_history_knows_no_words_of_layouts():
     text = (ROOT / "workbench/rewrite/core/history.py").read_text(encoding="utf-8")
     assert not re.search(r"layout|transpose|certif|lower_bound", text, re.IGNORECASE)
+
+
+def test_a_metric_with_a_column_stands_in_every_table_of_steps(monkeypatch, capsys):
+    """Nothing but its own file names it."""
+    relus = Metric(
+        "relus", "nodes", "Relus of the graph.", lambda graph: len(graph.nodes_of(["Relu"])), lambda n: n, column=4
+    )
+    found = {**metrics(), "relus": relus}
+    monkeypatch.setattr("workbench.analysis.metrics.metrics", lambda: found)
+    assert [metric.title for metric in step_metrics()] == ["nodes", "transposes", "elements moved", "relus"]
+    history = wb.optimize(typed("g (float[2] x) => (float[2] y) { a = Identity(x)  y = Relu(a) }"), ["remove_noops"])
+    assert history_report(history)["steps"][0]["relus_after"] == 1
+    _print_steps(history)
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert "relus" in header and len(rows) == 2

@@ -16,7 +16,7 @@ from workbench.analysis.metrics.metric import Measurements, Metric
 from workbench.ir import Graph
 
 _NOT_METRICS = ("metric", "transpose_cost")  # modules that metrics use
-__all__ = ["Measurements", "Metric", "measurements_of", "metrics"]
+__all__ = ["Measurements", "Metric", "measurements_of", "metrics", "step_metrics"]
 
 
 @cache
@@ -33,6 +33,12 @@ def metrics() -> Mapping[str, Metric]:
             )
         results[module.name] = metric
     return results
+
+
+def step_metrics() -> list[Metric]:
+    """The metrics of the tables of steps, in the order of their columns."""
+    columns = [(metric.column, metric) for metric in metrics().values() if metric.column is not None]
+    return [metric for _, metric in sorted(columns, key=lambda pair: pair[0])]
 
 
 def measurements_of(graph: Graph) -> Measurements:

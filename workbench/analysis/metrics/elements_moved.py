@@ -9,4 +9,5 @@ METRIC = Metric(
     help="Elements that transposes of known shape move in one run.",
     analyse=count_transposes,
     value=lambda counts: counts.elements_moved,
+    column=3,
 )

@@ -15,10 +15,11 @@ class Metric:
 
     name:     the name of its file.
     unit:     what is counted, such as "nodes" or "elements".
-    help:     one sentence, for headings and documents.
+    help:     one sentence, for headings of tables and for documents.
     analyse:  analyses the graph; metrics with the same function share its result.
     value:    the number, from the result of `analyse`; None if unknown.
     of_steps: whether it is computed after every step of a pipeline, for which it must be fast on large graphs.
+    column:   its place among the metrics of the tables of steps and of reports; None: it is in none.
     """
 
     name: str
@@ -27,6 +28,11 @@ class Metric:
     analyse: Callable[[Graph], Any]
     value: Callable[[Any], int | None]
     of_steps: bool = True
+    column: int | None = None
+
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ")
 
     def __call__(self, graph: Graph) -> int | None:
         return self.value(self.analyse(graph))

@@ -15,4 +15,5 @@ METRIC = Metric(
     help="Operators, including those in bodies; constants do not count.",
     analyse=count_nodes,
     value=lambda nodes: nodes,
+    column=1,
 )

@@ -9,4 +9,5 @@ METRIC = Metric(
     help="Transposes of computed values, including those in bodies and functions.",
     analyse=count_transposes,
     value=lambda counts: counts.transposes,
+    column=2,
 )

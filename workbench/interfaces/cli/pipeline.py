@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from workbench.analysis.metrics import step_metrics
 from workbench.errors import UserError
 from workbench.formats.io.dims import parse_dims
 from workbench.formats.opsets.written import INLINE, KEEP, FileForm
@@ -306,9 +307,10 @@ def _print_digest(history: History) -> None:
 
 
 def _print_steps(history: History) -> None:
-    header = ("#", "step", "rewrites", "nodes", "transposes", "elements moved", "max error", "verdict", "seconds")
+    titles = (metric.title for metric in step_metrics())
+    header = ("#", "step", "rewrites", *titles, "max error", "verdict", "seconds")
     shown = [index for index in range(len(history)) if len(history) <= _MAX_STEPS or _is_notable(history, index)]
-    print_table([header, *(_row(index, history[index]) for index in shown)], left=(1, 7))
+    print_table([header, *(_row(index, history[index]) for index in shown)], left=(1, header.index("verdict")))
     if len(shown) < len(history):
         say(f"{len(history) - len(shown):,} of {len(history) - 1:,} passes changed nothing; --report has them too")
 
@@ -369,7 +371,7 @@ def _row(index: int, step: Step) -> tuple[str, ...]:
         str(index),
         step.label,
         f"{len(step.rewrites):,}" if index else "-",
-        *(step.after.text(name) for name in ("nodes", "transposes", "elements_moved")),
+        *(step.after.text(metric.name) for metric in step_metrics()),
         error,
         "" if verdict is None else verdict_word(verdict),
         f"{step.seconds:.2f}",

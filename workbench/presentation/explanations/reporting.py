@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from workbench.analysis.metrics import step_metrics
 from workbench.planning.fusion.fusion_facts import FusionFacts
 from workbench.planning.layout.problem.cost_model import TIME
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
@@ -18,8 +19,6 @@ from workbench.presentation.explanations.digest import ChangeKind, change_digest
 from workbench.rewrite import History, Step
 from workbench.rewrite.core.history import StepVerdict
 from workbench.rewrite.external.tool_pass import ToolFacts
-
-_REPORTED = ("nodes", "transposes", "elements_moved")  # the metrics of each step
 
 
 def history_report(history: History) -> dict[str, Any]:
@@ -134,9 +133,8 @@ def _layout_report(step: Step) -> dict[str, Any]:
 
 
 def _measured(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> dict[str, int | None]:
-    return {
-        f"{name}_{when}": result[name] for name in _REPORTED for when, result in (("before", before), ("after", after))
-    }
+    times = (("before", before), ("after", after))
+    return {f"{metric.name}_{when}": result[metric.name] for metric in step_metrics() for when, result in times}
 
 
 def _verdict_report(verdict: StepVerdict | None) -> dict[str, Any]:

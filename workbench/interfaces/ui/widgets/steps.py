@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from workbench.analysis.metrics import step_metrics
 from workbench.interfaces.ui.state.address import Moment as At
 from workbench.interfaces.ui.state.address import moment_in_address
 from workbench.interfaces.ui.state.gains import gain_here
@@ -27,7 +28,7 @@ _STEPPING = "is_stepping"  # key in the session: whether a run began to choose t
 _REWRITE = "rewrite_to_show"  # key in the session: a step, the number of its done rewrites, and a node to select
 _FRAMED = "*"  # in place of a node: the rewrite's nodes fill the pane, and none is selected
 _QUERY = "query_to_show"  # key in the session: see `show_query`
-_FIRST = ("#", "step", "rewrites", "nodes", "moved", "verdict")  # columns
+_FIRST = ("#", "step", "rewrites", "nodes", "elements moved", "verdict")  # columns
 
 _COLUMNS = {
     "#": st.column_config.TextColumn(
@@ -37,11 +38,10 @@ _COLUMNS = {
     ),
     "step": st.column_config.TextColumn(width=240),
     "rewrites": st.column_config.TextColumn(width=64, alignment="right"),
-    "nodes": st.column_config.NumberColumn(width=60, format="localized"),
-    "transposes": st.column_config.NumberColumn(width=80, format="localized"),
-    "moved": st.column_config.NumberColumn(
-        "elements moved", width=100, format="localized", help="Elements that transposes move in one run."
-    ),
+    **{
+        metric.title: st.column_config.NumberColumn(width=90, format="localized", help=metric.help)
+        for metric in step_metrics()
+    },
     "error": st.column_config.TextColumn(
         "max relative error", help="Relative to ONNX Runtime on the original file, on the same inputs."
     ),
@@ -129,9 +129,7 @@ def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
         "#": f"> {index}" if chosen else f"{index}",
         "step": step.title + ("" if step.changed or not index else " (no changes)"),
         "rewrites": f"{len(step.rewrites):,}" if index else "-",
-        "nodes": step.after["nodes"],
-        "transposes": step.after["transposes"],
-        "moved": step.after["elements_moved"],
+        **{metric.title: step.after[metric.name] for metric in step_metrics()},
         "error": "-" if verdict is None else error_text(verdict),
         "verdict": "-" if verdict is None else verdict_word(verdict),
         "seconds": step.seconds,
