@@ -459,3 +459,15 @@ def test_a_result_that_is_not_replaced_must_not_be_read():
     assert refused(rule, graph, "p") == "Neg 'Neg_y' reads 'q' of Split 'Split_p' too"
     both = rule_of("a, b, c = Split(x, axis=0, num_outputs=2)", "a = Relu(x)\nb = Abs(x)\nc = Neg(x)")
     assert refused(both, graph, "p") == "Split 'Split_p' has no result number 3"
+
+
+@pytest.mark.parametrize(("written", "other"), [("0.0", "-0.0"), ("-0.0", "0.0"), ("0", "-0.0")])
+def test_a_zero_has_its_sign(written, other):
+    """x + -0.0 is x, and x + 0.0 is not: it turns -0.0 into 0.0."""
+    rule = rule_of(f"y = Add(Neg(x), {written})", "y = Neg(x)")
+
+    def with_zero(zero):
+        return graph_of("n = Neg(x)  y = Add(n, c)", constants=f"float c = {{{zero}}}")
+
+    assert rewritten(rule, with_zero(written)) == ["Neg"]
+    assert f"'c' of Add 'Add_y' is {float(other):g}, not" in refused(rule, with_zero(other))

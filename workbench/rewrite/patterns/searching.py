@@ -256,7 +256,7 @@ class Search:
             return f"'{value}' of {reader} is not one number for all"
         number = tensor.numpy().item()
         same = number == term.value and math.copysign(1, number) == math.copysign(1, term.value)
-        if same or (term.near and is_near(number, term.value)):
+        if same or (term.near and number != 0 and is_near(number, term.value)):  # a zero has its sign
             return ""
         written = f"{number:g}" if f"{number:g}" != str(term) else f"{number:.9g}"
         return f"'{value}' of {reader} is {written}, not {term}"
