@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias, TypeVar
 
 from workbench.ir.graph import Graph
@@ -37,6 +37,13 @@ def compose(first: Sequence[int], second: Sequence[int]) -> Permutation:
 def permuted(items: Sequence[_T], perm: Sequence[int]) -> tuple[_T, ...]:
     """`items`, one per axis, in their order after the Transpose."""
     return tuple(items[axis] for axis in perm)
+
+
+def drop_axes(perm: Sequence[int], removed: Collection[int]) -> Permutation:
+    """`perm` without the axes `removed`, as numbered before it."""
+    others = [axis for axis in perm if axis not in removed]
+    order = sorted(others)
+    return tuple(order.index(axis) for axis in others)
 
 
 def moves_data(perm: Sequence[int], shape: Sequence[object]) -> bool:

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from onnx import NodeProto, helper
 
+from workbench.ir.permutation import channels_first, channels_last
 from workbench.ops.contract import Call, FlopCount, OperatorFunctionT, StandIn, operator, per_output
 from workbench.ops.dtypes import UnsupportedByTorch
 from workbench.ops.fusion_kinds import OPAQUE
@@ -161,10 +162,10 @@ def _pool_types(op_type: str, *names: str) -> StandIn:
         rank = len(attributes.get("kernel_shape", ())) + 2
         x = nodes.as_float(node.input[0])
         if is_channels_last:
-            x = nodes.add("Transpose", [x], perm=[0, rank - 1, *range(1, rank - 1)])
+            x = nodes.add("Transpose", [x], perm=channels_first(rank))
         pooled = nodes.add(op_type, [x], **attributes)
         if is_channels_last:
-            pooled = nodes.add("Transpose", [pooled], perm=[0, *range(2, rank), 1])
+            pooled = nodes.add("Transpose", [pooled], perm=channels_last(rank))
         zero = operand(node, 4) or operand(node, 2)
         nodes.add("QuantizeLinear", [v for v in (pooled, node.input[3], zero) if v], node.output[0])
         return nodes.nodes
@@ -322,9 +323,9 @@ def _conv_types(node: NodeProto) -> list[NodeProto]:
     if "kernel_shape" not in attributes:
         return []
     nodes, rank = Nodes(node), len(attributes["kernel_shape"]) + 2
-    x = nodes.add("Transpose", [node.input[0]], perm=[0, rank - 1, *range(1, rank - 1)])
+    x = nodes.add("Transpose", [node.input[0]], perm=channels_first(rank))
     result = nodes.add("QLinearConv", [x, *node.input[1:]], **attributes)
-    nodes.add("Transpose", [result], node.output[0], perm=[0, *range(2, rank), 1])
+    nodes.add("Transpose", [result], node.output[0], perm=channels_last(rank))
     return nodes.nodes
 
 
@@ -332,13 +333,16 @@ def _max_pool_types(node: NodeProto) -> list[NodeProto]:
     names = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
     attributes, nodes = attributes_of(node, *names), Nodes(node)
     rank = len(attributes["kernel_shape"]) + 2
-    x = nodes.add("Transpose", [node.input[0]], perm=[0, rank - 1, *range(1, rank - 1)])
-    nodes.add("Transpose", [nodes.add("MaxPool", [x], **attributes)], node.output[0], perm=[0, *range(2, rank), 1])
+    x = nodes.add("Transpose", [node.input[0]], perm=channels_first(rank))
+    nodes.add("Transpose", [nodes.add("MaxPool", [x], **attributes)], node.output[0], perm=channels_last(rank))
     return nodes.nodes
 
 
 def _qattention_types(node: NodeProto) -> list[NodeProto]:
-    """A third of the columns of input @ weights, as `_attention_types` in ort_fused.py, in floats."""
+    """A third of the columns of input @ weights, as `_attention_types` in ort_fused.py, in floats.
+
+    AveragePool only gives the shape [.., columns / 3].
+    """
     nodes = Nodes(node)
     product = nodes.add("MatMul", [nodes.as_float(node.input[0]), nodes.as_float(node.input[1])])
     nodes.add("AveragePool", [product], node.output[0], kernel_shape=[3], strides=[3])

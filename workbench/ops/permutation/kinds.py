@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from workbench.ir import Constant, Graph, Node, constant, constant_shape
-from workbench.ir.permutation import Permutation, is_identity, permuted
+from workbench.ir.permutation import Permutation, drop_axes, is_identity, permuted
 from workbench.ir.types import rearranged_constant
 
 ALL_OPERANDS, FIRST_OPERAND, NO_OPERAND = "all", "first", "none"
@@ -115,9 +115,7 @@ def int64(values: Sequence[int]) -> Constant:
 
 def without_axes(perm: Permutation, removed: set[int]) -> Permutation | None:
     """`perm` without the axes `removed`, as numbered before it; None if the others are not permuted."""
-    others = [axis for axis in perm if axis not in removed]
-    order = sorted(others)
-    return or_none(tuple(order.index(axis) for axis in others))
+    return or_none(drop_axes(perm, removed))
 
 
 def or_none(perm: Permutation) -> Permutation | None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.ir import Constant, Graph, Node, constant
-from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, permuted
+from workbench.ir.permutation import (
+    Permutation,
+    channels_first,
+    channels_last,
+    drop_axes,
+    identity,
+    inverse,
+    perm_of,
+    permuted,
+)
 from workbench.ops.permutation.kinds import (
     ALL_OPERANDS,
     FIRST_OPERAND,
@@ -54,6 +63,7 @@ def _propagate_axis_operand(graph: Graph, node: Node, perm: Permutation) -> Perm
 
 
 def _propagate_quantize(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The attribute `axis` is mapped if there is a scale for each index; scales of blocks are permuted too."""
     scale_rank = graph.rank_of(node.inputs[1])
     if scale_rank is None:
         raise NotPermutable(f"the rank of '{node.inputs[1]}', the scale of {node}, is not known")
@@ -70,6 +80,7 @@ def _axes_operand(graph: Graph, node: Node) -> list[int] | None:
 
 
 def _propagate_reduce(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The operand `axes` is mapped; if it is empty or omitted, the node reduces all axes or none."""
     axes = _axes_operand(graph, node)
     rank, position = len(perm), inverse(perm)
     if not axes and node.attr("noop_with_empty_axes"):
@@ -82,6 +93,7 @@ def _propagate_reduce(graph: Graph, node: Node, perm: Permutation) -> PermutedCa
 
 
 def _propagate_squeeze(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The operand `axes` is mapped; if it is omitted, these are the axes of size 1."""
     axes = _axes_operand(graph, node)
     if axes is None:
         return PermutedCall((0,), (without_axes(perm, _axes_of_size_1(graph, node)),))
@@ -99,6 +111,7 @@ def _axes_of_size_1(graph: Graph, node: Node) -> set[int]:
 
 
 def _propagate_unsqueeze(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The operand `axes` is mapped to where the new axes are in the permuted result."""
     axes = _axes_operand(graph, node)
     if axes is None:
         raise NotPermutable(f"{node} names no axes")
@@ -115,15 +128,11 @@ def _with_new_axes(perm: Permutation, new: set[int]) -> Permutation:
     """
     rank = len(perm) + len(new)
     for order in (channels_last(rank), channels_first(rank)):
-        if _without(order, new) == perm:
+        if drop_axes(order, new) == perm:
             return order
     old = [axis for axis in range(rank) if axis not in new]
     permuted_axes = iter(old[axis] for axis in perm)
     return tuple(axis if axis in new else next(permuted_axes) for axis in range(rank))
-
-
-def _without(perm: Permutation, removed: set[int]) -> Permutation:
-    return without_axes(perm, removed) or identity(len(perm) - len(removed))
 
 
 def _propagate_one_hot(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
@@ -134,12 +143,14 @@ def _propagate_one_hot(graph: Graph, node: Node, perm: Permutation) -> PermutedC
 
 
 def _propagate_arg(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The attribute `axis` is mapped; the result may lack it (ArgMax, ArgMin)."""
     axis = node.attr("axis") % len(perm)
     out = perm if node.attr("keepdims") == 1 else without_axes(perm, {axis})
     return PermutedCall((0,), (out,), with_attributes(node, axis=inverse(perm)[axis]))
 
 
 def _propagate_pad(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The operand `axes` is mapped; if it is omitted, the pads, which are then of all axes, are permuted."""
     axes = constant_numbers(graph, node, 3)
     if axes is not None:
         return PermutedCall((0,), (perm,), constants={3: int64([inverse(perm)[a % len(perm)] for a in axes])})
@@ -152,6 +163,7 @@ def _propagate_pad(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
 
 
 def _propagate_slice(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The operand `axes` is mapped; if it is omitted, it is added, with as many of the first axes as have starts."""
     axes = constant_operand(graph, node, 3)
     if axes is None:
         starts = graph.tensor_type(node.inputs[1])
@@ -165,7 +177,8 @@ def _propagate_slice(graph: Graph, node: Node, perm: Permutation) -> PermutedCal
 
 def _propagate_transpose(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     """A Transpose undoes the permutation too; its result is unchanged."""
-    node_perm = node.attr("perm", tuple(reversed(range(len(perm)))))
+    node_perm = perm_of(graph, node)
+    assert node_perm is not None  # the rank is that of `perm`
     position = inverse(perm)
     return PermutedCall((0,), (None,), with_attributes(node, perm=tuple(position[axis] for axis in node_perm)))
 
@@ -182,6 +195,7 @@ def _propagate_expand(graph: Graph, node: Node, perm: Permutation) -> PermutedCa
 
 
 def _propagate_tile(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The repeats, one for each axis, are permuted."""
     repeats = constant_numbers(graph, node, 1)
     if repeats is None:
         raise NotPermutable(f"{node} has no repeats")
@@ -255,6 +269,7 @@ def _propagate_eye(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
 
 
 def _propagate_compress(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The attribute `axis` is mapped; without it, elements are selected by their order in memory."""
     axis = node.attr("axis")
     if axis is None:
         raise NotPermutable(f"{node} selects elements by their order in memory")

@@ -110,8 +110,10 @@ def groups_of(graph: Graph, node: Node) -> list[AxisGroup] | None:
 
 
 def _known_dims(graph: Graph, node: Node, value: str, operand: Dims = ()) -> tuple[int | str, ...]:
-    """The dims of `value`. operand: of the Reshape, whose single symbol is the result's single unknown dim, if the
-    products of the other dims are equal.
+    """The dims of `value`, an operand or the result of a Reshape.
+
+    operand: for the result, the dims of the operand; if the products of the other dims are equal, their only symbol
+             stands for the result's only dim that is not fixed.
     """
     type_ = graph.tensor_type(value)
     dims = () if type_ is None or type_.shape is None else type_.shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation
+from workbench.ir.permutation import Permutation, drop_axes
 from workbench.rewrite.core.guards import require_constant
 from workbench.rewrite.core.rule import NoMatch
 
@@ -39,5 +39,4 @@ def remaining_permutation(perm: Permutation, axes: frozenset[int], keeps: bool) 
     """
     if keeps:
         return perm
-    remaining = [perm[axis] for axis in range(len(perm)) if axis not in axes]
-    return tuple(sorted(remaining).index(axis) for axis in remaining)
+    return drop_axes(perm, {perm[axis] for axis in axes})
