@@ -14,7 +14,7 @@ from workbench.checker.comparing import Differences, largest_difference, narrowe
 from workbench.checker.drawing import other_sizes, random_array, size_of_dim, with_corners
 from workbench.checker.files import plain_model
 from workbench.checker.folding import FOLDED, fold_arithmetic, small_constants
-from workbench.checker.minimum_cut import FIRST, LAST, Network
+from workbench.checker.minimum_cut import Network
 from workbench.checker.outcome import DoesNotHold, NotFinished, Unreadable, escaped, in_quotes, listed, one_line
 from workbench.checker.rounding import largest_rounding, moved_array, with_noise
 from workbench.checker.sessions import cpu_session
@@ -46,7 +46,7 @@ def plain(text, functions=""):
 def test_the_least_cut_is_that_of_all_assignments():
     for seed in range(60):
         draw = random.Random(seed)
-        vertices = [FIRST, LAST, *range(draw.randint(1, 5))]
+        vertices = [Network.SOURCE, Network.SINK, *range(draw.randint(1, 5))]
         terms = [
             (draw.choices(vertices, k=draw.randint(1, 4)), draw.choice((0, 1, 2, 5, 9)))
             for _ in range(draw.randint(1, 9))
@@ -54,30 +54,30 @@ def test_the_least_cut_is_that_of_all_assignments():
         network = Network()
         for members, cost in terms:
             network.add(members, cost)
-        inner = [v for v in vertices if v not in (FIRST, LAST)]
+        inner = [v for v in vertices if v not in (Network.SOURCE, Network.SINK)]
         sides = (
-            {FIRST: 0, LAST: 1, **dict(zip(inner, bits, strict=True))}
+            {Network.SOURCE: 0, Network.SINK: 1, **dict(zip(inner, bits, strict=True))}
             for bits in itertools.product((0, 1), repeat=len(inner))
         )
         costs = [sum(cost for members, cost in terms if len({side[v] for v in members}) > 1) for side in sides]
-        assert network.least() == min(costs) == network.least(), seed
+        assert network.minimum_cut() == min(costs) == network.minimum_cut(), seed
 
 
 def test_a_cut_goes_where_paths_are_narrow():
     network = Network()
-    for chain in ((FIRST, 1, 2, LAST), (FIRST, 3, 2), (1, 4, LAST)):
+    for chain in ((Network.SOURCE, 1, 2, Network.SINK), (Network.SOURCE, 3, 2), (1, 4, Network.SINK)):
         for pair in itertools.pairwise(chain):
             network.add(pair, 3)
-    assert network.least() == 6
-    assert Network().least() == 0
+    assert network.minimum_cut() == 6
+    assert Network().minimum_cut() == 0
 
 
 def test_a_cut_that_takes_too_long_is_not_finished(monkeypatch):
     network = Network()
-    network.add((FIRST, LAST), 1)
+    network.add((Network.SOURCE, Network.SINK), 1)
     monkeypatch.setattr(minimum_cut, "_MAX_VISITS", 1)
     with pytest.raises(NotFinished, match="takes more than 1 visits"):
-        network.least()
+        network.minimum_cut()
 
 
 # ---- folded sizes ------------------------------------------------------------------------------

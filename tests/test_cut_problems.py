@@ -20,7 +20,11 @@ from workbench.planning.layout.problem.two_layouts import (
     start_of_chain,
 )
 from workbench.planning.layout.profile import load_profile
-from workbench.planning.layout.strategies.cut_conversions import converted_by, cut_conversions, fewest_reshapes
+from workbench.planning.layout.strategies.cut_conversions import (
+    converted_by,
+    cut_conversions,
+    remove_transposes_that_move_nothing,
+)
 from workbench.planning.precision.cast_cost import count_casts
 from workbench.planning.precision.element_types import NotConvertible, float_call
 from workbench.planning.precision.joint import orders_and_types
@@ -211,7 +215,7 @@ def test_the_fewest_reshapes_are_left_where_nothing_moves():
     text = f"""g (float[1,1,1,4] x) => (float[1,4,1,1] y) {WEIGHT} {{
         a = Transpose<perm=[0,3,1,2]>(x)  b = Relu(a)  c = Transpose<perm=[0,2,3,1]>(b)  d = Exp(c)  y = Transpose<perm=[0,3,1,2]>(d) }}"""
     graph = typed(text)
-    for rewrite in fewest_reshapes(graph, load_profile("npu"), BYTES):
+    for rewrite in remove_transposes_that_move_nothing(graph, load_profile("npu"), BYTES):
         graph.apply(rewrite.edit)
     assert count_transposes(graph).bytes_moved == 0
 
@@ -348,7 +352,7 @@ def test_transposes_of_values_without_a_choice_of_types_are_weights():
     stated = joint(
         "g (int32[2,3] x, float[2,3] u) => (int32[2,3] y, float[2,3] z) { a = Transpose(x)  b = Neg(a)  y = Transpose(b)  z = Relu(u) }"
     )
-    assert stated.problem.weights == ((48, 1, 0), None, (48, 1, 0), None)
+    assert stated.problem.conversion_costs == ((48, 1, 0), None, (48, 1, 0), None)
     assert (stated.nodes, stated.start, stated.always, stated.complete) == (
         (None, None, "Neg_b", "Relu_z", None, None),
         (0,) * 6,

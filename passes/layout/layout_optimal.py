@@ -24,7 +24,11 @@ from workbench.planning.layout.problem.two_layouts import (
     timed_problem,
 )
 from workbench.planning.layout.profile import Profile
-from workbench.planning.layout.strategies.cut_conversions import converted_by, cut_conversions, fewest_reshapes
+from workbench.planning.layout.strategies.cut_conversions import (
+    converted_by,
+    cut_conversions,
+    remove_transposes_that_move_nothing,
+)
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.planning.layout.strategies.rounds import until_nothing_changes
 from workbench.planning.solvers.integer_program import IntegerSolution, solve_integer_program
@@ -167,7 +171,7 @@ class LayoutOptimal(LayoutStrategy):
         if isinstance(solved, IntegerSolution):
             yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
             yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
-            yield from fewest_reshapes(graph, target, self.weigh)
+            yield from remove_transposes_that_move_nothing(graph, target, self.weigh)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         if isinstance(solved, IntegerSolution):
             beyond = orders_beyond(graph)

@@ -15,7 +15,7 @@ from workbench.planning.layout.problem.cost_model import BYTES, COUNT
 from workbench.planning.layout.problem.orders import order_problem, proof
 from workbench.planning.layout.problem.transpose_classes import one_transpose_per_order
 from workbench.planning.layout.profile import Profile
-from workbench.planning.layout.strategies.cut_conversions import fewest_reshapes
+from workbench.planning.layout.strategies.cut_conversions import remove_transposes_that_move_nothing
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.planning.layout.strategies.order_conversions import order_conversions
 from workbench.planning.solvers.integer_program import solve_integer_program
@@ -104,7 +104,7 @@ class LayoutOptimalAnyOrder(LayoutStrategy):
         yield from order_conversions(graph, perms, layouts, target)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
-        yield from fewest_reshapes(graph, target, self.weigh)
+        yield from remove_transposes_that_move_nothing(graph, target, self.weigh)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         return proof(
             count_transposes(graph),

@@ -12,7 +12,7 @@ from workbench.planning.layout.conversion.transpose_cleanup import tidy_transpos
 from workbench.planning.layout.infer import infer_layouts
 from workbench.planning.layout.problem.cost_model import BYTES
 from workbench.planning.layout.profile import Profile
-from workbench.planning.layout.strategies.cut_conversions import fewest_reshapes
+from workbench.planning.layout.strategies.cut_conversions import remove_transposes_that_move_nothing
 from workbench.planning.layout.strategies.order_conversions import order_conversions
 from workbench.planning.precision.joint.conversion_classes import conversion_classes
 from workbench.planning.precision.joint.orders_and_types import order_and_type_problem
@@ -107,5 +107,5 @@ class PrecisionOptimalWithLayout(PrecisionStrategy):
             yield rewrite
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(rearranged_conversions(graph, choices.narrow, casts), "tidied")
-        yield from fewest_reshapes(graph, choices.target, BYTES)
+        yield from remove_transposes_that_move_nothing(graph, choices.target, BYTES)
         yield from rewrite_each(tidy_transposes(graph), "tidied")

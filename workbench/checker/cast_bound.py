@@ -18,7 +18,7 @@ from onnx import GraphProto, NodeProto
 from workbench.checker.cast_traffic import FLOATS, IN_EACH_RUN, is_float_cast
 from workbench.checker.computed import fixed_values
 from workbench.checker.inference import read_in_bodies
-from workbench.checker.minimum_cut import FIRST, LAST, Network
+from workbench.checker.minimum_cut import Network
 from workbench.checker.operators import operator_name
 from workbench.checker.tensors import ELEMENT_BITS
 from workbench.checker.transpose_traffic import stored_bytes
@@ -72,18 +72,20 @@ def cast_bound(
         if sides and is_held:
             held_count[operator_name(node), sides] += 1
         for value in values:
-            side: object = FIRST if wide[value] else LAST
+            side: object = Network.SOURCE if wide[value] else Network.SINK
             if not is_held:
                 side = number if len(sides) == 1 else (number, value)
             members.setdefault(root.get(value, value), []).append(side)
     for value in (*graph.input, *graph.output):
         if value.name in wide:
-            members.setdefault(root.get(value.name, value.name), []).append(FIRST if wide[value.name] else LAST)
+            members.setdefault(root.get(value.name, value.name), []).append(
+                Network.SOURCE if wide[value.name] else Network.SINK
+            )
     network = Network()
     for value, sides_of in members.items():
         elements = math.prod(sizes_of(types[value]) or (0,))
         network.add(sides_of, cost(elements, _WIDE + narrowest) if elements else 0)
-    return CastBound(network.least(), narrowest, held_count)
+    return CastBound(network.minimum_cut(), narrowest, held_count)
 
 
 def narrowest_bits(types: Mapping[str, PlainType]) -> int:

@@ -1,6 +1,7 @@
 """The least cost of separating two vertices of a network: the maximum flow between them (Ford and Fulkerson 1956).
 
-The flow is that of Dinic's algorithm (1970): shortest paths only, a blocking flow along them in each round.
+The flow is that of Dinic's algorithm (1970): shortest paths only, a blocking flow along them in each round. It
+repeats what `planning/solvers/minimum_cut.py` computes, on purpose: the checker uses no code of the engine.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from collections.abc import Hashable, Iterable
 
 from workbench.checker.outcome import NotFinished
 
-FIRST, LAST = "first", "last"  # the two vertices
 _MAX_VISITS = 100_000_000  # of edges
 
 
 class Network:
     """Vertices that lie on the first or on the last side, and what it costs if they lie on different ones."""
 
+    SOURCE, SINK = "first", "last"  # the vertices that lie on the first and on the last side
+
     def __init__(self) -> None:
         self._number: dict[Hashable, int] = {}
         self._edges: list[list[int]] = []  # by vertex; an edge and the one back differ in their last bit
         self._heads: list[int] = []
-        self._room: list[int] = []
+        self._capacities: list[int] = []
         self._all = 1  # more than all costs
         self._visits = 0
 
@@ -40,13 +42,13 @@ class Network:
             self._connect(member, first_in, None, 0)
             self._connect(last_in, member, None, 0)
 
-    def least(self) -> int:
-        """The least cost at which FIRST lies on the first side and LAST on the last one. Raises NotFinished."""
-        source, sink = self._vertex(FIRST), self._vertex(LAST)
-        room = [self._all if capacity < 0 else capacity for capacity in self._room]
+    def minimum_cut(self) -> int:
+        """The least cost at which SOURCE lies on the first side and SINK on the last one. Raises NotFinished."""
+        source, sink = self._vertex(self.SOURCE), self._vertex(self.SINK)
+        residual = [self._all if capacity < 0 else capacity for capacity in self._capacities]
         total = 0
-        while (levels := self._levels(room, source))[sink] >= 0:
-            total += self._blocking_flow(room, levels, source, sink)
+        while (levels := self._levels(residual, source))[sink] >= 0:
+            total += self._blocking_flow(residual, levels, source, sink)
         return total
 
     def _vertex(self, name: Hashable) -> int:
@@ -60,14 +62,14 @@ class Network:
         for start, end, most in ((tail, head, -1 if capacity is None else capacity), (head, tail, back)):
             self._edges[self._vertex(start)].append(len(self._heads))
             self._heads.append(self._vertex(end))
-            self._room.append(most)
+            self._capacities.append(most)
 
     def _spend(self, visits: int) -> None:
         self._visits += visits
         if self._visits > _MAX_VISITS:
             raise NotFinished(f"its cut takes more than {_MAX_VISITS:,} visits of edges")
 
-    def _levels(self, room: list[int], source: int) -> list[int]:
+    def _levels(self, residual: list[int], source: int) -> list[int]:
         """For each vertex the number of edges on a shortest path to it; -1 if there is none."""
         levels = [-1] * len(self._edges)
         levels[source], waiting = 0, deque([source])
@@ -76,31 +78,31 @@ class Network:
             vertex = waiting.popleft()
             for edge in self._edges[vertex]:
                 head = self._heads[edge]
-                if room[edge] and levels[head] < 0:
+                if residual[edge] and levels[head] < 0:
                     levels[head] = levels[vertex] + 1
                     waiting.append(head)
         return levels
 
-    def _blocking_flow(self, room: list[int], levels: list[int], source: int, sink: int) -> int:
-        """Send what goes along shortest paths, and take it from the room on their edges."""
+    def _blocking_flow(self, residual: list[int], levels: list[int], source: int, sink: int) -> int:
+        """Push a blocking flow along shortest paths, and take it from what their edges have left."""
         tried = [0] * len(self._edges)  # by vertex, how many of its edges lead nowhere any more
         total, vertex = 0, source
         path: list[int] = []
         while True:
             if vertex == sink:
                 self._spend(len(path))
-                sent = min(room[edge] for edge in path)
+                sent = min(residual[edge] for edge in path)
                 total += sent
                 for edge in path:
-                    room[edge] -= sent
-                    room[edge ^ 1] += sent
-                full = next(index for index, edge in enumerate(path) if not room[edge])
+                    residual[edge] -= sent
+                    residual[edge ^ 1] += sent
+                full = next(index for index, edge in enumerate(path) if not residual[edge])
                 vertex = self._heads[path[full] ^ 1]
                 del path[full:]
             edges = self._edges[vertex]
             while tried[vertex] < len(edges):
                 edge = edges[tried[vertex]]
-                if room[edge] and levels[self._heads[edge]] == levels[vertex] + 1:
+                if residual[edge] and levels[self._heads[edge]] == levels[vertex] + 1:
                     break
                 tried[vertex] += 1
             if tried[vertex] < len(edges):

@@ -22,7 +22,7 @@ from onnx import GraphProto, NodeProto
 from workbench.checker.axes import AxisUses, Slots
 from workbench.checker.cast_traffic import is_float_cast
 from workbench.checker.computed import fixed_values
-from workbench.checker.minimum_cut import FIRST, LAST, Network
+from workbench.checker.minimum_cut import Network
 from workbench.checker.operators import operator_name
 from workbench.checker.plain import kernel_name
 from workbench.checker.transpose_traffic import transpose_perm
@@ -88,9 +88,9 @@ def transpose_bound(
     held: set[str] = set()
     for root in roots.with_pairs():
         sides = [(member, side) for member in root.members if (side := _side(member, root)) is not None]
-        held.update(member.name for member, side in sides if side in (FIRST, LAST))
+        held.update(member.name for member, side in sides if side in (Network.SOURCE, Network.SINK))
         network.add([side for _, side in sides], cost(root.type))
-    return TransposeBound(network.least(), frozenset(held))
+    return TransposeBound(network.minimum_cut(), frozenset(held))
 
 
 def _side(member: _Member, root: _Root) -> object:
@@ -98,7 +98,7 @@ def _side(member: _Member, root: _Root) -> object:
     assert root.pair is not None
     first, second = (member.order.index(axis) for axis in root.pair)
     if member.slots is None or member.slots[first] == member.slots[second]:
-        return FIRST if first < second else LAST
+        return Network.SOURCE if first < second else Network.SINK
     return (member.operator, member.slots[first], member.slots[second])
 
 

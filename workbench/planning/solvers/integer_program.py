@@ -1,4 +1,4 @@
-"""The cheapest assignment of any number of orders of axes to operators: an integer program.
+"""The cheapest form of each operator, where forms give and need values in any number of orders: an integer program.
 
 There is a binary variable for each form of an operator, and one for each order in which a value
 may be needed. A value costs once for each order that a reader needs and its producer does not give. With two orders the
@@ -41,11 +41,11 @@ class Form:
 class IntegerProgram:
     """choices: the forms of each operator, at least one.
 
-    weights: the cost of one further order of each value; None if it must be given by a form in every order.
+    conversion_costs: of each value, the cost of one further order; None: cannot be paid for.
     """
 
     choices: tuple[tuple[Form, ...], ...]
-    weights: tuple[Cost | None, ...]
+    conversion_costs: tuple[Cost | None, ...]
 
     def cost(self, forms: Sequence[int]) -> Cost:
         """The cost of an assignment, one form for each choice.
@@ -54,10 +54,10 @@ class IntegerProgram:
         """
         chosen = [choice[form] for choice, form in zip(self.choices, forms, strict=True)]
         computed = {use for form in chosen for use in form.gives}
-        paid = [self.weights[value] for value, _ in {use for form in chosen for use in form.needs} - computed]
+        paid = [self.conversion_costs[value] for value, _ in {use for form in chosen for use in form.needs} - computed]
         if None in paid:
             raise ValueError("a form needs a value that no form gives")
-        return _sum([*(form.cost for form in chosen), *(weight for weight in paid if weight is not None)])
+        return _sum([*(form.cost for form in chosen), *(cost for cost in paid if cost is not None)])
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class _Program:
         self.problem = problem
         self.starts: list[int] = np.cumsum([0, *(len(choice) for choice in problem.choices)]).tolist()
         needed = dict.fromkeys(use for choice in problem.choices for form in choice for use in form.needs)
-        payable = (use for use in needed if problem.weights[use[0]] is not None)
+        payable = (use for use in needed if problem.conversion_costs[use[0]] is not None)
         self.column_of = {use: self.starts[-1] + index for index, use in enumerate(payable)}
         self.rows = list(self._rows())
 
@@ -146,8 +146,8 @@ class _Program:
     def costs(self, level: int) -> list[int]:
         """The cost of each column."""
         form_costs = [form.cost[level] for _, form in self._forms()]
-        weights = (self.problem.weights[value] for value, _ in self.column_of)
-        return [*form_costs, *(weight[level] for weight in weights if weight is not None)]
+        conversion_costs = (self.problem.conversion_costs[value] for value, _ in self.column_of)
+        return [*form_costs, *(cost[level] for cost in conversion_costs if cost is not None)]
 
     def minimum(self, level: int, start: tuple[int, ...], seconds: float) -> tuple[tuple[int, ...], int]:
         """Minimize one cost component, with earlier components no worse than in `start`; returns also its lower

@@ -41,11 +41,11 @@ def cut_conversions(
         yield Rewrite(conversion.edit, sentence, (name,), case)
 
 
-def fewest_reshapes(graph: Graph, target: Profile, weigh: str) -> Iterator[Rewrite]:
+def remove_transposes_that_move_nothing(graph: Graph, target: Profile, weigh: str) -> Iterator[Rewrite]:
     """Convert operators between Transposes that move no element, so that the fewest of those are left.
 
-    A search that takes orders of axes that are equal in memory for one order does not see such Transposes. The trial
-    below ensures that what is minimized gets no worse.
+    Searches treat orders of axes that are equal in memory as one, and so miss these. The trial below ensures that what
+    is minimized gets no worse.
     """
     layouts = infer_layouts(graph, through_reshapes=True)
     problem = layout_problem(graph, layouts, target, weigh)
@@ -63,11 +63,11 @@ def fewest_reshapes(graph: Graph, target: Profile, weigh: str) -> Iterator[Rewri
         trial.apply(rewrite.edit)
     for edit, _, _ in tidy_transposes(trial, reshape=False):
         trial.apply(edit)
-    if _left(trial, weigh) < _left(graph, weigh):  # it may not be, since a problem may be inexact
+    if _transpose_cost(trial, weigh) < _transpose_cost(graph, weigh):  # it may not be, since a problem may be inexact
         yield from conversions(graph)
 
 
-def _left(graph: Graph, weigh: str) -> tuple[int, int]:
+def _transpose_cost(graph: Graph, weigh: str) -> tuple[int, int]:
     """What a strategy minimizes, and what breaks ties; Transposes that move nothing count too."""
     counts = count_transposes(graph)
     return (counts.bytes_moved, counts.transposes) if weigh == BYTES else (counts.transposes, counts.bytes_moved)
