@@ -43,7 +43,7 @@ def drawn(rng: np.random.Generator) -> tuple[ConstantProduct, torch.Tensor]:
     weight = torch.randn(groups * outputs_, inputs, *kernel)
     shape = (int(rng.integers(1, 4)), *spatial, groups * inputs)
     window = Window(kernel, strides, dilations, begins, ends)
-    return ConstantProduct(weight, shape, window, groups, is_first=bool(rng.integers(2))), weight
+    return ConstantProduct(weight, shape, window, groups, is_channels_last=not rng.integers(2)), weight
 
 
 @pytest.mark.parametrize("seed", range(40))

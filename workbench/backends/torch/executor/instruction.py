@@ -19,7 +19,7 @@ _MAX_HELD = 16  # cached tensors per call whose values depend only on the operan
 
 
 @dataclass(slots=True, eq=False)
-class StepCall:
+class NodeCall:
     """The call that an operator's function receives; see `workbench.ops.Call`."""
 
     node: Node
@@ -56,6 +56,9 @@ class StepCall:
 class Instruction:
     """One node, prepared.
 
+    run: the operator's function; it takes the call and the operands.
+    inputs, outputs: registers of the operands and results, by number. captured: of the values that bodies capture.
+    frees: registers whose values nothing reads after this node.
     host: for each operand whether it is read on the CPU; None if no operand needs a copy.
     uploaded: for operands computed on the CPU and read on the device, by index: the CPU tensor of the previous run and
               its copy on the device.
@@ -63,7 +66,7 @@ class Instruction:
     """
 
     node: Node
-    call: StepCall
+    call: NodeCall
     run: Callable[..., Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]

@@ -16,7 +16,7 @@ import onnx_ir
 from workbench.backends.failures import first_line
 from workbench.backends.torch.executor.fallback import OneNodeModel
 from workbench.backends.torch.executor.host_placement import SHAPE_ONLY, host_values, results_on_host
-from workbench.backends.torch.executor.instruction import Instruction, StepCall, conforms
+from workbench.backends.torch.executor.instruction import Instruction, NodeCall, conforms
 from workbench.backends.torch.executor.operator_errors import OperatorError, described, failure
 from workbench.backends.torch.executor.run_config import Setting, on_host
 from workbench.errors import UserError
@@ -109,7 +109,7 @@ class Program:
         )
         attributes = self._attributes(node, on_cpu)
         device = lazy_torch.device("cpu") if on_cpu else self.setting.device
-        call = StepCall(node, device, attributes, self._numbers(node), self.setting.dtype is not None)
+        call = NodeCall(node, device, attributes, self._numbers(node), self.setting.dtype is not None)
         contract = contract_of(node)
         host = self._operands_on_host(node, on_cpu)
         registers = [
@@ -248,7 +248,7 @@ class Program:
 
     # ---- running ------------------------------------------------------------------------
 
-    def call(self, call: StepCall, *operands: Any) -> tuple[Any, ...]:
+    def call(self, call: NodeCall, *operands: Any) -> tuple[Any, ...]:
         """The program as the run of an instruction."""
         return self.execute(operands, ())
 
@@ -365,7 +365,7 @@ def store(step: Instruction, results: Sequence[Any], registers: list[Any]) -> No
         registers[register] = None
 
 
-def _unknown(call: StepCall, *operands: Any) -> Any:
+def _unknown(call: NodeCall, *operands: Any) -> Any:
     raise UnsupportedByTorch("no function was prepared")
 
 

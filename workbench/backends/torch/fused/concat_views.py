@@ -26,11 +26,11 @@ def join_of(
     call: Instruction,
     concat: Instruction,
     shapes: Mapping[int, tuple[int, ...]],
-    is_last: bool,
+    is_channels_last: bool,
     into: Callable[..., torch.Tensor],
 ) -> Join:
     """The Join of a group with a call and a Concat after it. into: of the call, as in `Lowering`."""
-    axis = axis_of_channels(is_last)
+    axis = axis_of_channels(is_channels_last)
     sizes = [shapes[register][axis] for register in concat.inputs]
     first = dict(enumerate(accumulate(sizes, initial=0)))  # channels, by operand of the Concat
     call_index = concat.inputs.index(call.outputs[0])
@@ -47,9 +47,9 @@ def join_of(
         for position, offset, size in joined:
             if position not in written:
                 value = operands[position]
-                buffer[..., offset : offset + size] = value if is_last else value.permute(TO_NHWC)
+                buffer[..., offset : offset + size] = value if is_channels_last else value.permute(TO_NHWC)
         into(buffer, first[call_index], *[operands[position] for position in read])
-        return buffer if is_last else buffer.permute(TO_NCHW)
+        return buffer if is_channels_last else buffer.permute(TO_NCHW)
 
     return Join(tuple(shape), tuple((position, offset) for position, offset, _ in joined), run)
 

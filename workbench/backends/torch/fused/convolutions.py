@@ -145,7 +145,7 @@ def _fill_tiled(
     groups, inputs = product.groups, product.weight.shape[1]
     weight = product.weight.reshape(groups, -1, inputs, math.prod(product.window.kernel))
     vectors = _vectors(weight.shape[1], lanes)
-    struct.step = math.prod(product.spatial) if product.is_first else 1
+    struct.step = 1 if product.is_channels_last else math.prod(product.spatial)
     offsets = lazy_torch.from_numpy(_offsets(product))
     struct.pixels, struct.taps = offsets.shape
     struct.channels, struct.outputs, struct.groups, struct.vectors = inputs, weight.shape[1], groups, vectors
@@ -194,7 +194,7 @@ def _offsets(product: ConstantProduct) -> np.ndarray[Any, np.dtype[np.int32]]:
     """[pixels, taps]: the offset of the input pixel that a tap reads, in elements; -1 in the padding."""
     window, spatial = product.window, product.spatial
     counts = product.result_shape[len(product.batch) : -1]
-    image, step = math.prod((*spatial, product.shape[-1])), 1 if product.is_first else product.shape[-1]
+    image, step = math.prod((*spatial, product.shape[-1])), product.shape[-1] if product.is_channels_last else 1
     offset, inside = np.zeros((1, 1), int), np.ones((1, 1), bool)
     axes = zip(spatial, counts, window.kernel, window.strides, window.dilations, window.begins, strict=True)
     for size, count, kernel, stride, dilation, begin in axes:

@@ -26,7 +26,7 @@ def onednn_product(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
         raise NoLowering("this torch is built without it")
     if epilogue.unary.name == "clamped_linear":
         raise NoLowering("its HardSigmoid has a fixed slope")
-    is_linear = product.is_linear and (epilogue.other is None or not product.window.kernel)
+    is_linear = product.is_pointwise and (epilogue.other is None or not product.window.kernel)
     return _linear(product, epilogue) if is_linear else _convolution(product, epilogue)
 
 
@@ -78,7 +78,7 @@ def _linear(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
 
 def blas_product(product: ConstantProduct, epilogue: Epilogue) -> RunProduct:
     """The product and its epilogue as a call of BLAS. Raises NoLowering."""
-    if not product.is_linear:
+    if not product.is_pointwise:
         raise NoLowering("it is not a product of matrices")
     weight, bias, activate = product.weight.flatten(1), epilogue.bias, epilogue.unary.in_place
 

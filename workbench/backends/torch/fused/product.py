@@ -19,9 +19,9 @@ NO_AXES = Window((), (), (), (), ())
 RunProduct = Callable[..., "torch.Tensor"]
 
 
-def axis_of_channels(is_last: bool) -> int:
-    """The axis of channels of an image."""
-    return 3 if is_last else 1
+def axis_of_channels(is_channels_last: bool) -> int:
+    """The axis of channels of an image of four axes."""
+    return 3 if is_channels_last else 1
 
 
 @dataclass(frozen=True)
@@ -29,20 +29,20 @@ class ConstantProduct:
     """A convolution with a constant weight; a matrix product has a window without axes.
 
     weight: [outputs, channels / groups, *kernel], float32.
-    shape:    the shape of the operand, channels last: [..., *spatial, channels].
-    is_first: whether the operand is channels first in memory.
+    shape: the shape of the operand, channels last: [..., *spatial, channels].
+    is_channels_last: whether the operand is read as channels last in memory too; otherwise as channels first.
     """
 
     weight: torch.Tensor
     shape: tuple[int, ...]
     window: Window = NO_AXES
     groups: int = 1
-    is_first: bool = False
+    is_channels_last: bool = True
 
     @property
     def kind(self) -> tuple[Hashable, ...]:
         """A key of everything except the elements of the weight."""
-        return tuple(self.weight.shape), self.shape, self.window, self.groups, self.is_first
+        return tuple(self.weight.shape), self.shape, self.window, self.groups, self.is_channels_last
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -59,12 +59,12 @@ class ConstantProduct:
 
     def example(self) -> torch.Tensor:
         """An operand of zeros, with the actual strides."""
-        if not self.is_first:
+        if self.is_channels_last:
             return lazy_torch.zeros(self.shape)
         return lazy_torch.zeros(*self.batch, self.shape[-1], *self.spatial).movedim(len(self.batch), -1)
 
     @property
-    def is_linear(self) -> bool:
+    def is_pointwise(self) -> bool:
         """Whether each pixel is multiplied by one matrix."""
         window = self.window
         is_single = {*window.kernel, *window.strides} <= {1} and not any((*window.begins, *window.ends))

@@ -110,14 +110,14 @@ def _without_program(group: _Group, use: _ReplacedProduct, plain: Lowering) -> L
     If a Concat of channels follows, our kernel writes into the result of the Concat.
     """
     body, step = group.body, use.step
-    into = partial(_into_part, use.call.run, use.is_last) if isinstance(use.call.run, CompiledCall) else None
+    into = partial(_into_part, use.call.run, use.is_channels_last) if isinstance(use.call.run, CompiledCall) else None
     if body.steps == [step]:
         positions = tuple(plain.positions[body.inputs.index(register)] for register in step.inputs)
         return replace(plain, run=step.run, positions=positions, into=into)
-    concat = concat_after(body, step.outputs[0], group.shapes, axis_of_channels(use.is_last))
+    concat = concat_after(body, step.outputs[0], group.shapes, axis_of_channels(use.is_channels_last))
     if into is None or concat is None or body.steps != [step, concat] or len(body.outputs) > 1:
         return plain
-    join = join_of(body, step, concat, group.shapes, use.is_last, into)
+    join = join_of(body, step, concat, group.shapes, use.is_channels_last, into)
     how = f"{use.operators}, in the result of Concat"
     return replace(plain, how=f"one call for {how}", run=lambda call, *x: join.run(None, (), x), join=join)
 
@@ -152,13 +152,13 @@ class _ReplacedProduct:
 
     step:      the step that makes the call.
     operators: the computed operators as text, "Conv + Relu".
-    is_last:   as in `_Product`.
+    is_channels_last: as in `_Product`.
     """
 
     call: _Call
     step: Instruction
     operators: str
-    is_last: bool
+    is_channels_last: bool
 
 
 def _replace_product(group: _Group, step: Instruction) -> _ReplacedProduct | None:
@@ -167,14 +167,14 @@ def _replace_product(group: _Group, step: Instruction) -> _ReplacedProduct | Non
     if result is None:
         return None
     call, epilogue = _call_of(group, step, result)
-    step.run = _in_layout(call.run, result.is_last)
+    step.run = _in_layout(call.run, result.is_channels_last)
     step.inputs = (step.inputs[0], *(() if epilogue.other is None else (epilogue.other,)))
     step.outputs = (epilogue.result,)
     body = group.body
     body.steps = [other for other in body.steps if other not in epilogue.steps and other is not step]
     body.steps.insert(_insert_position(body, step.inputs), step)
     operators = " + ".join((plain_op(step.node), *(other.node.op_type for other in epilogue.steps)))
-    return _ReplacedProduct(call, step, operators, result.is_last)
+    return _ReplacedProduct(call, step, operators, result.is_channels_last)
 
 
 def _insert_position(body: Program, registers: Sequence[int]) -> int:
@@ -188,10 +188,10 @@ def _insert_position(body: Program, registers: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product of the program. is_last: whether its operand and result are channels last in the graph."""
+    """A product of the program. is_channels_last: whether its operand and result are channels last in the graph."""
 
     product: ConstantProduct
-    is_last: bool = True
+    is_channels_last: bool = True
 
 
 def _product_of(group: _Group, step: Instruction) -> _Product | None:
@@ -214,8 +214,8 @@ def _convolution(group: _Group, step: Instruction) -> _Product | None:
     elif parts.weight_perm is not None:
         weight = weight.permute(parts.weight_perm)
     window = Window.of(step.call, weight.shape[2:], x.shape[1:3])
-    is_first = x.shape[-1] <= _FEW_CHANNELS and x.permute(TO_NCHW).is_contiguous() and not x.is_contiguous()
-    product = ConstantProduct(weight, tuple(x.shape), window, step.call.attr("group", 1), is_first)
+    is_channels_first = x.shape[-1] <= _FEW_CHANNELS and x.permute(TO_NCHW).is_contiguous() and not x.is_contiguous()
+    product = ConstantProduct(weight, tuple(x.shape), window, step.call.attr("group", 1), not is_channels_first)
     return _Product(product, parts is not None)
 
 
@@ -245,7 +245,7 @@ def _call_of(group: _Group, step: Instruction, result: _Product) -> tuple[_Call,
     """The fastest call and its epilogue, with a shuffle of channels if a library computes it. Raises NoLowering."""
     epilogue = epilogue_of_product(group.body, step, group.known, group.shapes)
     if result.product.window.kernel:
-        shuffled = with_shuffle(group.body, epilogue, group.shapes, axis_of_channels(result.is_last))
+        shuffled = with_shuffle(group.body, epilogue, group.shapes, axis_of_channels(result.is_channels_last))
         with suppress(NoLowering):
             if shuffled is not None:
                 return _call(result.product, shuffled, group.fastest), shuffled
@@ -289,9 +289,9 @@ def _fastest(calls: Sequence[_Call], product: ConstantProduct, epilogue: Epilogu
     return calls[times.index(min(times))]
 
 
-def _in_layout(run: RunProduct, is_last: bool) -> Callable[..., torch.Tensor]:
+def _in_layout(run: RunProduct, is_channels_last: bool) -> Callable[..., torch.Tensor]:
     """The run on operands and for a result in the layout of the program."""
-    if is_last:
+    if is_channels_last:
         return lambda call, *operands: run(*operands)
     if isinstance(run, CompiledCall):
         of_images = run.of_images
@@ -300,9 +300,9 @@ def _in_layout(run: RunProduct, is_last: bool) -> Callable[..., torch.Tensor]:
 
 
 def _into_part(
-    call: CompiledCall, is_last: bool, buffer: torch.Tensor, offset: int, *operands: torch.Tensor
+    call: CompiledCall, is_channels_last: bool, buffer: torch.Tensor, offset: int, *operands: torch.Tensor
 ) -> torch.Tensor:
     """The call as in `Lowering.into`, on operands in the layout of the program."""
-    if is_last:
+    if is_channels_last:
         return call.into(buffer, offset, *operands)
     return call.into(buffer, offset, *[x.permute(TO_NHWC) for x in operands]).permute(TO_NCHW)
