@@ -219,7 +219,7 @@ def test_lineage_is_what_a_walk_over_all_rewrites_finds(path):
     every = [rewrite for step in history.steps for rewrite in step.rewrites]
     names = {node.name for rewrite in every for node in (*rewrite.edit.insert, *rewrite.inverse.insert)}
     for name in names:
-        told = [event.moment.done for event in lineage.of(name)]
+        told = [event.placed.done for event in lineage.of(name)]
         assert told == [
             rewrite
             for rewrite in every
@@ -235,7 +235,7 @@ def test_lineage_is_what_a_walk_over_all_rewrites_finds(path):
                 found.add(t)
                 if current in {node.name for node in rewrite.edit.insert}:
                     waiting += [(source, t - 1) for source in went - set(rewrite.inverse.remove)]
-        assert [event.moment.t for event in lineage.ancestry(name, 10**6)] == sorted(found)
+        assert [event.placed.t for event in lineage.ancestry(name, 10**6)] == sorted(found)
 
 
 def test_a_node_that_a_rewrite_made():

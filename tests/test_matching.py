@@ -14,7 +14,7 @@ from workbench.ir import Graph, Node, check, constant, from_text
 from workbench.pipeline.running import run_pipeline
 from workbench.planning.layout.profile import load_profile
 from workbench.presentation.view.diff import diff
-from workbench.presentation.view.matching import match_graphs, renamed
+from workbench.presentation.view.matching import match_graphs, with_names_of
 from workbench.rewrite import PassContext
 
 SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))
@@ -89,7 +89,7 @@ def test_a_graph_with_its_own_scrambled_names(path, prefix):
     found = matched(graph, other)
     assert not found.only_a and not found.only_b
     assert right(found, truth) == 1
-    back = renamed(other, found.pairs, graph)
+    back = with_names_of(graph, other, found.pairs)
     check(back)
     changed = diff(graph, back)
     assert not changed.added and not changed.removed
@@ -269,16 +269,16 @@ def test_odd_constants_and_attributes_are_compared():
     assert matched(graph("p"), graph("q")).pairs == {"q1": "p1", "q2": "p2"}
 
 
-# ---- renamed ---------------------------------------------------------------------------
+# ---- with names of the other -----------------------------------------------------------
 
 
-def test_renamed_keeps_apart_what_is_not_the_same():
+def test_names_of_the_other_keep_apart_what_is_not_the_same():
     """A name that the other graph uses for something else becomes a fresh one; unequal constants keep apart."""
     a = from_text("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { [p] t = Add(x, w)  [q] y = Relu(t) }")
     b = from_text("""g (float[2] x) => (float[2] z) <float[2] w = {1, 3}> {
         [q] t = Add(x, w)  [p] u = Erf(t)  [k] z = Relu(u) }""")
     pairs = {"q": "p", "k": "q"}
-    found = renamed(b, pairs, a)
+    found = with_names_of(a, b, pairs)
     check(found)
     assert [(n.name, n.op) for n in found.nodes] == [("p", "Add"), ("p_1", "Erf"), ("q", "Relu")]
     assert found.outputs == ("y",)
@@ -290,6 +290,6 @@ def test_renamed_keeps_apart_what_is_not_the_same():
 def test_an_output_keeps_its_name_with_one_node_more_before_it():
     a = from_text("g (float[2] x) => (float[2] y) { [r] y = Relu(x) }")
     b = from_text("g (float[2] x) => (float[2] y) { [r] h = Relu(x)  [k] y = Neg(h) }")
-    found = renamed(b, {"r": "r"}, a)
+    found = with_names_of(a, b, {"r": "r"})
     check(found)
     assert found.outputs == ("y",) and found.producer("y").name == "k"

@@ -20,8 +20,11 @@ APPEARS, CHANGES, DISAPPEARS = "appears", "changes", "disappears"
 
 
 @dataclass(frozen=True)
-class HistoryMoment:
-    """A rewrite of a history. t: the moment after it. rewrite: its number, from 1, among the `count` of its step."""
+class PlacedRewrite:
+    """A rewrite and its place in a history. t: the moment after it.
+
+    rewrite: its number, from 1, among the `count` of its step.
+    """
 
     t: int
     step: int
@@ -38,31 +41,31 @@ class HistoryMoment:
 class HistoryEvent:
     """What a rewrite did to the node or constant of that name: APPEARS, CHANGES or DISAPPEARS."""
 
-    moment: HistoryMoment
+    placed: PlacedRewrite
     name: str
     what: str
 
     @property
     def inserted(self) -> bool:
-        return any(node.name == self.name for node in self.moment.done.edit.insert)
+        return any(node.name == self.name for node in self.placed.done.edit.insert)
 
     def to_json(self) -> dict[str, Any]:
-        return {"t": self.moment.t, "words": self.moment.text, "what": self.what}
+        return {"t": self.placed.t, "words": self.placed.text, "what": self.what}
 
 
-def history_moments(history: History) -> Iterator[HistoryMoment]:
+def placed_rewrites(history: History) -> Iterator[PlacedRewrite]:
     """Every rewrite of the history, in order."""
     t = 0
     for index, step in enumerate(history.steps):
         for number, rewrite in enumerate(step.rewrites, start=1):
             t += 1
-            yield HistoryMoment(t, index, number, len(step.rewrites), rewrite)
+            yield PlacedRewrite(t, index, number, len(step.rewrites), rewrite)
 
 
 def constant_events(history: History, value: str) -> list[HistoryEvent]:
     """The events of a constant, in order."""
-    moments = history_moments(history)
-    return [HistoryEvent(moment, value, what) for moment in moments if (what := _to_constant(moment.done, value))]
+    rewrites = placed_rewrites(history)
+    return [HistoryEvent(placed, value, what) for placed in rewrites if (what := _to_constant(placed.done, value))]
 
 
 class Lineage:
@@ -72,12 +75,12 @@ class Lineage:
         self._of: dict[str, list[HistoryEvent]] = {}
         self._made: dict[str, list[tuple[int, Provenance]]] = {}  # by node: since which moment it is made by what
         provenance: dict[str, Provenance] = {}
-        for moment in history_moments(history):
-            update_provenance(provenance, [moment.done])
-            for name, what in _to_nodes(moment.done).items():
-                self._of.setdefault(name, []).append(HistoryEvent(moment, name, what))
+        for placed in placed_rewrites(history):
+            update_provenance(provenance, [placed.done])
+            for name, what in _to_nodes(placed.done).items():
+                self._of.setdefault(name, []).append(HistoryEvent(placed, name, what))
                 if name in provenance:
-                    self._made.setdefault(name, []).append((moment.t, provenance[name]))
+                    self._made.setdefault(name, []).append((placed.t, provenance[name]))
 
     def of(self, name: str) -> Sequence[HistoryEvent]:
         """The events of the node of that name, in order."""
@@ -97,7 +100,7 @@ class Lineage:
         def push(name: str, before: int) -> None:
             index = before - 1
             if index >= 0:
-                heapq.heappush(waiting, (-self._of[name][index].moment.t, next(order), index, name))
+                heapq.heappush(waiting, (-self._of[name][index].placed.t, next(order), index, name))
 
         push(name, len(self.of(name)))
         while waiting and len(results) < limit:
@@ -107,10 +110,10 @@ class Lineage:
             push(current, index)
             if not event.inserted:
                 continue
-            for source in _removed_for_good(event.moment.done):
+            for source in _removed_for_good(event.placed.done):
                 if source not in seen:
                     seen.add(source)
-                    push(source, bisect.bisect_left(self.of(source), -t, key=lambda event: event.moment.t))
+                    push(source, bisect.bisect_left(self.of(source), -t, key=lambda event: event.placed.t))
         return [results[t] for t in sorted(results)]
 
     def sources(self, name: str) -> list[str]:
@@ -118,7 +121,7 @@ class Lineage:
         sources: dict[str, None] = {}
         for event in self.of(name):
             if event.inserted:
-                done = event.moment.done
+                done = event.placed.done
                 removed = set(_removed_for_good(done))
                 sources.update((str(node), None) for node in done.inverse.insert if node.name in removed)
         return list(sources)
@@ -128,7 +131,7 @@ def lives(is_in_original: bool, events: Iterable[HistoryEvent]) -> str:
     """The moments at which a node or constant exists, as a sentence without a subject."""
     spans = ["from the beginning"] if is_in_original else []
     for event in events:
-        moment_text = f"step {event.moment.step}, rewrite {event.moment.rewrite}"
+        moment_text = f"step {event.placed.step}, rewrite {event.placed.rewrite}"
         if event.what == APPEARS:
             spans.append(f"from {moment_text}")
         elif event.what == DISAPPEARS and spans:

@@ -6,6 +6,8 @@ pairs are found along edges from known pairs, by the strictest label first, in t
 Sources: Falleri et al., "Fine-grained and Accurate Source Code Differencing" (GumTree), ASE 2014: identical and unique
 parts first, then what is connected with them; Shervashidze et al., "Weisfeiler-Lehman Graph Kernels", JMLR 12, 2011: a
 node is identified by its label and the labels of its neighbours.
+
+Throughout, x and y are nodes, or names of nodes, of the graphs a and b; u and v are values of a and b.
 """
 
 from __future__ import annotations
@@ -20,9 +22,8 @@ from workbench.presentation.view.labels import BARE, COLOUR, COMPLETE, SHAPES, L
 
 _NAME, _OUTPUT, _STRUCTURE = "name", "output", "structure"
 _METHODS = {_NAME: "by name", _OUTPUT: "by the name of the result", _STRUCTURE: "by structure"}
-_NAMES_PREFERENCE = (
-    0.9  # names are used if their agreement with the edges is at least this share of the agreement by structure
-)
+# Names are used if their agreement with the edges is at least this share of the agreement by structure.
+_NAMES_PREFERENCE = 0.9
 _HOPS = (2, 4, 8)  # edges between a pair and the next one; nodes between them have no counterpart
 _MAX_BETWEEN = 100  # nodes that are searched between two pairs
 _MAX_WIDTH = 50  # users of a value or operands of a node, above which a neighbouring pair is weak evidence
@@ -86,7 +87,7 @@ def _how(x: Node, y: Node) -> str:
     return _OUTPUT if set(filter(None, x.outputs)).intersection(y.outputs) else _STRUCTURE
 
 
-def renamed(b: Graph, pairs: Mapping[str, str], a: Graph) -> Graph:
+def with_names_of(a: Graph, b: Graph, pairs: Mapping[str, str]) -> Graph:
     """`b` with the names of `a` for corresponding nodes and values, so that both can be compared by name.
 
     Nodes of `pairs`, their results, the graph's inputs and outputs, and constants of equal contents get their name in
@@ -132,13 +133,14 @@ def _names(b: Graph, old_names: set[str], new_names: Mapping[str, str], of_a: se
 
 def _values_by_pairs(a: Graph, b: Graph, pairs: Mapping[str, str]) -> dict[str, str]:
     """Value of b -> value of a, one to one: inputs, outputs, results of pairs, their constants of equal contents."""
-    results = {v: u for u, v in ends(a.inputs, b.inputs)}
+    results = {v: u for u, v in corresponding_inputs_or_outputs(a.inputs, b.inputs)}
     of_a, of_b = Labels(a), Labels(b)
     for y, x in pairs.items():
         one, other = a.node(x), b.node(y)
         results.update((v, u) for u, v in zip(one.outputs, other.outputs, strict=False) if u and v)
     value_of = {u: v for v, u in results.items()}
-    for u, v in ends(a.outputs, b.outputs):  # of one output with a node more before it, such as a Cast
+    # An output may be computed by one node more in one of the graphs, such as a Cast.
+    for u, v in corresponding_inputs_or_outputs(a.outputs, b.outputs):
         if v not in results and value_of.get(u) not in b.outputs:
             results.pop(value_of.get(u, ""), None)
             results[v] = u
@@ -153,7 +155,7 @@ def _values_by_pairs(a: Graph, b: Graph, pairs: Mapping[str, str]) -> dict[str, 
     return results
 
 
-def ends(a: tuple[str, ...], b: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def corresponding_inputs_or_outputs(a: tuple[str, ...], b: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Corresponding inputs (or outputs) of two graphs: by name; the others by position if both have equally many."""
     rest_a, rest_b = [v for v in a if v not in b], [v for v in b if v not in a]
     yield from ((v, v) for v in a if v in b)
@@ -213,9 +215,9 @@ class _Matcher:
         self._level_of: dict[_Edge, int] = {}
         self._upward: dict[str, list[_Edge]] = {}  # by value of b: edges at which its producer may be paired
         self._downward: dict[str, list[_Edge]] = {}  # by value of b: edges at which its users may be paired
-        for u, v in ends(self.a.graph.inputs, self.b.graph.inputs):
+        for u, v in corresponding_inputs_or_outputs(self.a.graph.inputs, self.b.graph.inputs):
             self._values_agree(u, v)
-        for u, v in ends(self.a.graph.outputs, self.b.graph.outputs):
+        for u, v in corresponding_inputs_or_outputs(self.a.graph.outputs, self.b.graph.outputs):
             self._add(_Edge((u,), (v,), down=False))
 
     # ---- by names ----------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workbench.ir import Graph
 from workbench.planning.layout.profile import Profile
-from workbench.presentation.view.matching import match_graphs, renamed
+from workbench.presentation.view.matching import match_graphs, with_names_of
 from workbench.presentation.view.report import inspected, report_html
 from workbench.presentation.view.scene import View
 from workbench.presentation.view.timeline import timeline_of, timeline_of_pair
@@ -27,7 +27,7 @@ def pair_page(first: History, second: History, profile: Profile) -> tuple[str, s
     """
     matched = match_graphs(first.graph, second.graph)
     titles = (_file_name(first.graph), _file_name(second.graph))
-    second.initial = second.graph = renamed(second.graph, matched.pairs, first.graph)
+    second.initial = second.graph = with_names_of(first.graph, second.graph, matched.pairs)
     timeline = timeline_of_pair(first.graph, second.graph, titles, matched.sentence, profile)
     view = View(timeline, " and ".join(titles), profile.layout)
     texts = inspected(first, view, profile) | inspected(second, view, profile)

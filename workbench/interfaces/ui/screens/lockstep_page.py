@@ -28,7 +28,7 @@ from workbench.interfaces.ui.widgets.progress import run_with_progress
 from workbench.interfaces.ui.widgets.tables import table
 from workbench.presentation.view.diff import diff
 from workbench.presentation.view.lockstep import in_lockstep
-from workbench.presentation.view.matching import match_graphs, renamed
+from workbench.presentation.view.matching import match_graphs, with_names_of
 from workbench.rewrite import History
 
 _SIDES = ("layout:record-then-insert", "layout:greedy")  # keys of the pipelines that are shown at first
@@ -167,7 +167,7 @@ def _run(
 def _difference(first: History, second: History) -> str:
     """How the two results differ; nodes correspond by structure, since pipelines name new nodes differently."""
     correspondence = match_graphs(first.graph, second.graph)
-    changes = diff(first.graph, renamed(second.graph, correspondence.pairs, first.graph))
+    changes = diff(first.graph, with_names_of(first.graph, second.graph, correspondence.pairs))
     if changes.is_empty:
         return "Both pipelines end in the same graph."
     changed = f"; {len(changes.changed):,} of the corresponding nodes differ" if changes.changed else ""

@@ -40,7 +40,7 @@ from workbench.planning.layout.declared import declared_layouts
 from workbench.planning.layout.infer import declare
 from workbench.planning.layout.profile import Profile, load_profile, machine_target
 from workbench.presentation.explanations.summary import Summary, summarize
-from workbench.presentation.view.matching import Correspondence, match_graphs, renamed
+from workbench.presentation.view.matching import Correspondence, match_graphs, with_names_of
 from workbench.rewrite import DEFAULT_MODE, Excluded, History
 from workbench.rewrite.core.limits import GROW
 from workbench.run.compare import Verdict
@@ -417,7 +417,7 @@ def open_other(
         title or Path(path).name,
         path,
         graph,
-        renamed(graph, correspondence.pairs, opened.graph),
+        with_names_of(opened.graph, graph, correspondence.pairs),
         correspondence,
         folder,
         upload_key,
