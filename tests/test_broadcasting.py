@@ -6,7 +6,7 @@ import pytest
 from tests.running import outputs
 from tests.test_exactness import RULES
 from workbench.evidence.verification.pass_files.exactness_runs import hostile_inputs
-from workbench.evidence.verification.pass_files.example_runs import inexactness
+from workbench.evidence.verification.pass_files.example_runs import difference_beyond
 from workbench.formats.io import LoadError, load_model
 from workbench.formats.io.exporting import to_bytes
 from workbench.ir import Edit, constant, from_text
@@ -83,7 +83,7 @@ def test_operands_of_other_shapes_give_what_they_gave(cls, rule, variants, tmp_p
         for name, array in outputs(after, inputs).items():
             if isinstance(array, np.ndarray):
                 sentence = f"{rule.name}, variant {seed}: {[r.sentence for r in step.rewrites]}"
-                assert not inexactness(exactness, expected[name], array), sentence
+                assert not difference_beyond(exactness, expected[name], array), sentence
 
 
 def test_variants_reach_the_rules(tmp_path):

@@ -13,7 +13,7 @@ from passes import all_passes, find_pass
 from tests.conftest import ROOT
 from tests.running import outputs, typed
 from workbench.evidence.verification.pass_files.exactness_runs import at_sizes, spread_inputs
-from workbench.evidence.verification.pass_files.example_runs import inexactness
+from workbench.evidence.verification.pass_files.example_runs import difference_beyond
 from workbench.evidence.verification.pass_files.numeric_faults import numeric_fault, rounding_explains, runs_of_original
 from workbench.evidence.verification.pass_files.pass_template import new_pass_text, template_sentences
 from workbench.evidence.verification.pass_files.sampled_laws import sample_law
@@ -439,7 +439,7 @@ def test_rounding_explains_overflow_and_noise_and_no_more(before, after, seed, e
     graphs = [typed(f"{head} {{ {lines} }}") for lines in (before, after)]
     inputs = spread_inputs(graphs[0], seed, 1)
     expected, found = (outputs(graph, inputs) for graph in graphs)
-    assert inexactness(Exactness.ROUNDING, expected["y"], found["y"])
+    assert difference_beyond(Exactness.ROUNDING, expected["y"], found["y"])
     assert rounding_explains(graphs[0], inputs, expected, found) == explained
 
 

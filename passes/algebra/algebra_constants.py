@@ -41,7 +41,7 @@ def _constants(match: Match) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return a, b, match.combined
 
 
-def combined_is_no_larger(match: Match) -> None:
+def require_no_larger_constant(match: Match) -> None:
     """Raises NoMatch if the constants broadcast to more elements than either has."""
     a, b, total = (array.size for array in _constants(match))
     if total > max(a, b):
@@ -52,11 +52,11 @@ def _two_nodes(match: Match, conjunction: str = "and") -> str:
     return f"{match.nodes[0]} {conjunction} {match.root}"
 
 
-def feeds_no_discontinuity(match: Match) -> None:
+def require_continuous_users(match: Match) -> None:
     require_no_discontinuous_users(match.graph, match.root)
 
 
-def keeps_precision(match: Match) -> None:
+def require_kept_precision(match: Match) -> None:
     """Raises NoMatch for summands that overflow, cancel, or differ so much that one is rounded away."""
     constants = _constants(match)
     a, b, total = (np.abs(array) for array in constants)
@@ -78,7 +78,7 @@ def keeps_precision(match: Match) -> None:
         )
 
 
-def keeps_range(match: Match) -> None:
+def require_kept_range(match: Match) -> None:
     """Raises NoMatch for factors so large or so small that a product overflows or underflows."""
     exponent = int(np.finfo(_element_type(match)).maxexp) // 2
     magnitudes = [np.abs(array) for array in _constants(match)]
@@ -206,7 +206,7 @@ class AlgebraConstants(Pass):
             ),
             exactness=Exactness.BIT_EXACT,
             constants=("a", "b"),
-            where=(combined_is_no_larger,),
+            where=(require_no_larger_constant,),
         ),
         algebraic_rule(
             "sum",
@@ -244,7 +244,7 @@ class AlgebraConstants(Pass):
             ),
             exactness=Exactness.ROUNDING,
             constants=("a", "b"),
-            where=(feeds_no_discontinuity, keeps_precision, combined_is_no_larger),
+            where=(require_continuous_users, require_kept_precision, require_no_larger_constant),
         ),
         algebraic_rule(
             "product of integers",
@@ -271,7 +271,7 @@ class AlgebraConstants(Pass):
             ),
             exactness=Exactness.BIT_EXACT,
             constants=("a", "b"),
-            where=(combined_is_no_larger,),
+            where=(require_no_larger_constant,),
         ),
         algebraic_rule(
             "product",
@@ -307,7 +307,7 @@ class AlgebraConstants(Pass):
             ),
             exactness=Exactness.ROUNDING,
             constants=("a", "b"),
-            where=(feeds_no_discontinuity, keeps_range, combined_is_no_larger),
+            where=(require_continuous_users, require_kept_range, require_no_larger_constant),
         ),
         algebraic_rule(
             "max or min",
@@ -331,7 +331,7 @@ class AlgebraConstants(Pass):
             ),
             exactness=Exactness.BIT_EXACT,
             constants=("a", "b"),
-            where=(require_defined_sign, combined_is_no_larger),
+            where=(require_defined_sign, require_no_larger_constant),
         ),
         algebraic_rule(
             "logic",
@@ -360,7 +360,7 @@ class AlgebraConstants(Pass):
             ),
             exactness=Exactness.BIT_EXACT,
             constants=("q", "r"),
-            where=(combined_is_no_larger,),
+            where=(require_no_larger_constant,),
         ),
         algebraic_rule(
             "bits",
@@ -393,6 +393,6 @@ class AlgebraConstants(Pass):
             ),
             exactness=Exactness.BIT_EXACT,
             constants=("a", "b"),
-            where=(combined_is_no_larger,),
+            where=(require_no_larger_constant,),
         ),
     )

@@ -21,7 +21,7 @@ import onnx
 from workbench.errors import counted, one_sentence
 from workbench.evidence.verification.pass_files.exactness_runs import at_sizes, inexact_result, symbolic_dims
 from workbench.evidence.verification.pass_files.example_graphs import typed
-from workbench.evidence.verification.pass_files.example_runs import inexactness, outputs, random_inputs
+from workbench.evidence.verification.pass_files.example_runs import difference_beyond, outputs, random_inputs
 from workbench.evidence.verification.pass_files.mutants import mutants
 from workbench.evidence.verification.pass_files.numeric_faults import OriginalRun, numeric_fault, runs_of_original
 from workbench.evidence.verification.pass_files.pass_template import TEMPLATE_LAW, template_sentences
@@ -192,7 +192,7 @@ def _same_results(cls: type[Pass], example: Example) -> tuple[bool, str, tuple[s
 
 def _difference(expected: np.ndarray, array: np.ndarray) -> str:
     """How two outputs differ; "" for equal ones, and for sequences, which are not compared."""
-    return inexactness(Exactness.FAST_MATH, expected, array) if isinstance(array, np.ndarray) else ""
+    return difference_beyond(Exactness.FAST_MATH, expected, array) if isinstance(array, np.ndarray) else ""
 
 
 def _second_run(cls: type[Pass], example: Example) -> tuple[bool, str, tuple[str, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 
 import numpy as np
@@ -20,7 +21,7 @@ from workbench.evidence.verification.pass_files.example_runs import (
     ORDINARY_FLOATS,
     Arrays,
     concrete_shape,
-    inexactness,
+    difference_beyond,
     runner_of,
 )
 from workbench.evidence.verification.pass_files.numeric_faults import rounding_explains
@@ -30,7 +31,7 @@ from workbench.planning.layout.strategies.layout_strategy import example_context
 from workbench.rewrite import Exactness, Example, Pass, run_pass, with_options
 
 _NOT_FINITE = (np.nan, np.inf, -np.inf)
-_EXTREME = (1e-45, -1e-45, 3.4e38, -3.4e38, 1.17549435e-38)  # where rounding differs by all that there is
+_EXTREME = (1e-45, -1e-45, 3.4e38, -3.4e38, 1.17549435e-38)  # at the limits of float32, where one rounding loses all
 _DIMS = (0, 1, 2, 3)  # of symbolic dims
 _LARGER = (67, 19)  # sizes that fill vectors of 16 and leave a rest; the first that gives few enough elements
 _ELEMENTS = 2**14  # of an input at a larger size, at most
@@ -66,7 +67,7 @@ def at_sizes(cls: type[Pass], example: Example) -> Iterator[SizedExample]:
 
 
 def _is_taken(graph: Graph) -> bool:
-    """Whether ONNX Runtime takes the graph: of others a pass need not know what to do."""
+    """Whether ONNX Runtime takes the graph; a pass need not handle those that it refuses."""
     try:
         runner_of(graph)
     except Exception:  # of whatever kind
@@ -118,9 +119,9 @@ def hostile_inputs(
     divides = any(node.op in ("Div", "Mod") for node in graph.nodes)
     result = {}
     for name in graph.inputs:
-        element, axes = shaped_input(graph, name)
-        shape, dtype = concrete_shape(axes, dim), element.numpy()
-        if element == DataType.BOOL:
+        element_type, dims = shaped_input(graph, name)
+        shape, dtype = concrete_shape(dims, dim), element_type.numpy()
+        if element_type == DataType.BOOL:
             result[name] = random.integers(0, 2, shape).astype(bool)
         elif np.issubdtype(dtype, np.floating):
             with np.errstate(over="ignore"):
@@ -141,8 +142,8 @@ def spread_inputs(graph: Graph, seed: int, dim: int) -> Arrays:
     random = np.random.default_rng(seed)
     result = {}
     for name in graph.inputs:
-        element, axes = shaped_input(graph, name)
-        shape, dtype = concrete_shape(axes, dim), element.numpy()
+        element_type, dims = shaped_input(graph, name)
+        shape, dtype = concrete_shape(dims, dim), element_type.numpy()
         if not np.issubdtype(dtype, np.floating):
             result[name] = random.integers(0, 2, shape).astype(dtype)
             continue
@@ -173,7 +174,7 @@ def inexact_result(sized: SizedExample, exactness: Exactness, seeds: Iterable[in
         run_after = run_after or runner_of(sized.after)
         found = run_after(inputs)
         arrays = {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
-        wrong = {name: inexactness(exactness, expected[name], array) for name, array in arrays.items()}
+        wrong = {name: difference_beyond(exactness, expected[name], array) for name, array in arrays.items()}
         name = next((name for name in wrong if wrong[name]), "")
         if name and not (may_round and rounding_explains(sized.before, inputs, expected, arrays)):
             return ran, f"in output '{name}' {wrong[name]} ({words})"
@@ -201,5 +202,7 @@ def symbolic_dims(graph: Graph, seed: int = 0) -> tuple[int, ...]:
     shapes = [shaped_input(graph, value)[1] for value in graph.inputs]
     if all(isinstance(d, int) for shape in shapes for d in shape):
         return ()
+    if seed >= _LARGER_SEEDS:
+        return _DIMS
     fits = (size for size in _LARGER if all(prod(concrete_shape(shape, size)) <= _ELEMENTS for shape in shapes))
-    return (*_DIMS, *list(fits)[: seed < _LARGER_SEEDS])
+    return (*_DIMS, *islice(fits, 1))

@@ -62,19 +62,19 @@ def random_inputs(graph: Graph, seed: int = 0) -> Arrays:
     random = np.random.default_rng(seed)
     result = {}
     for name in graph.inputs:
-        element, axes = shaped_input(graph, name)
-        shape, dtype = concrete_shape(axes, 2), element.numpy()
+        element_type, dims = shaped_input(graph, name)
+        shape, dtype = concrete_shape(dims, 2), element_type.numpy()
         floating = np.issubdtype(dtype, np.floating)
         result[name] = (random.standard_normal(shape) if floating else random.integers(0, 2, shape)).astype(dtype)
     return result
 
 
-def concrete_shape(axes: Sequence[Dim], dim: int) -> list[int]:
-    """The shape with `dim` for every symbolic dim."""
-    return [size if isinstance(size, int) else dim for size in axes]
+def concrete_shape(dims: Sequence[Dim], size: int) -> list[int]:
+    """The dims with `size` for every symbolic one."""
+    return [dim if isinstance(dim, int) else size for dim in dims]
 
 
-def inexactness(exactness: Exactness, expected: np.ndarray, found: np.ndarray) -> str:
+def difference_beyond(exactness: Exactness, expected: np.ndarray, found: np.ndarray) -> str:
     """How the result differs by more than a rule of this exactness may change; "" if it does not."""
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"it is {found.dtype}{list(found.shape)} and {expected.dtype}{list(expected.shape)} before the rewrite"

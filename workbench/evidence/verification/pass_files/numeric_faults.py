@@ -104,8 +104,8 @@ def _inputs(graph: Graph, draw: np.random.Generator, pool: np.ndarray | None, di
     """Floats from the pool, or standard normal; integers 0 and 1, which are indices and sizes too."""
     made = {}
     for name in graph.inputs:
-        element, axes = shaped_input(graph, name)
-        shape, dtype = concrete_shape(axes, dim), element.numpy()
+        element_type, dims = shaped_input(graph, name)
+        shape, dtype = concrete_shape(dims, dim), element_type.numpy()
         if not np.issubdtype(dtype, np.floating):
             made[name] = draw.integers(0, 2, shape).astype(dtype)
             continue

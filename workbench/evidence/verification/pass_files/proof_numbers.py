@@ -14,11 +14,11 @@ _FLOATS = (z3.Float16(), z3.Float32(), z3.Float64())
 
 
 class NoProof(Exception):
-    """The law cannot be written for these numbers: it has an operator that they have not."""
+    """The law cannot be written for these numbers: it has an operator that is not defined for them."""
 
 
 class NumberKind:
-    """How one kind of numbers computes; `facts` is what is known of values that came up."""
+    """How one kind of numbers computes. facts: axioms, added whenever a term needs them."""
 
     def __init__(self) -> None:
         self.name = ""  # of the element type, where the kind has several
@@ -174,7 +174,7 @@ class _Reals(NumberKind):
 
 
 class _Floats(NumberKind):
-    sort = _FLOATS[0]
+    sort = _FLOATS[0]  # laws of floats are proved for float16 only
 
     def __init__(self) -> None:
         super().__init__()
