@@ -32,7 +32,7 @@ from workbench.interfaces.study.cluster.device_actor import Answer
 from workbench.interfaces.study.cluster.file_transfer import manifest_of
 from workbench.interfaces.study.cluster.jobs import Executor, JobsProgress, OnThisMachine, Site
 from workbench.interfaces.study.sweep.blocks import Block, Matrix, block_key, check_block, job_of, variants_key
-from workbench.interfaces.study.sweep.model_variants import model_with_passes
+from workbench.interfaces.study.sweep.model_variants import model_file_at
 from workbench.interfaces.study.sweep.record import record_at
 from workbench.run.worker.client import Worker
 
@@ -106,7 +106,7 @@ def _isolated() -> Iterator[Path]:
 
 def measured_block(path: str, repeat: int | None) -> MeasuredBlock:
     """One block of `matrix MODEL --layouts ...`, and the driver's time for it."""
-    matrix = Matrix({path: model_with_passes(path, layouts=passes.compared_strategies())}, repeat=repeat)
+    matrix = Matrix({path: model_file_at(path, layouts=passes.compared_strategies())}, repeat=repeat)
     with Worker() as worker:
         here = OnThisMachine(worker)
         (device,) = here.devices("cpu")

@@ -23,7 +23,7 @@ from workbench.interfaces.study.cluster.file_transfer import ReceivedFiles, chec
 from workbench.interfaces.study.cluster.jobs import JobsProgress, OnThisMachine
 from workbench.interfaces.study.sweep.blocks import Matrix
 from workbench.interfaces.study.sweep.matrix import run_matrix
-from workbench.interfaces.study.sweep.model_variants import model_with_passes
+from workbench.interfaces.study.sweep.model_variants import model_file_at
 from workbench.run.records.store import find_runs
 from workbench.run.worker.machine import source_digest
 from workbench.support.owned_folders import owned_folder
@@ -156,9 +156,7 @@ def test_a_matrix_goes_on_from_the_database_and_keeps_each_run_once(done, tmp_pa
 
 def test_a_model_that_changes_meanwhile_is_not_measured_under_the_old_ones_key(outside, worker, monkeypatch):
     monkeypatch.delenv("WORKBENCH_RUNS_URL", raising=False)
-    (first,) = run_matrix(
-        matrix := Matrix({"m": model_with_passes(str(outside))}, repeat=1), None, OnThisMachine(worker)
-    )
+    (first,) = run_matrix(matrix := Matrix({"m": model_file_at(str(outside))}, repeat=1), None, OnThisMachine(worker))
     assert first.measurement is not None
     weights = outside.parent / "weights" / "all.data"
     weights.write_bytes(bytes(weights.stat().st_size))

@@ -30,7 +30,7 @@ from workbench.interfaces.study.cluster.choose_executor import executor_on
 from workbench.interfaces.study.cluster.jobs import Executor, OnThisMachine
 from workbench.interfaces.study.sweep.blocks import Block, Matrix
 from workbench.interfaces.study.sweep.matrix import rows_of, run_matrix
-from workbench.interfaces.study.sweep.model_variants import model_with_passes
+from workbench.interfaces.study.sweep.model_variants import model_file_at
 from workbench.interfaces.study.tuning.job import TuneJob
 from workbench.interfaces.study.tuning.tune import TuneRequest
 from workbench.run.worker.device_queue import turn
@@ -46,7 +46,7 @@ REPEAT = 3
 
 def matrix_of(*models: str, **fields: Any) -> Matrix:
     fields = {"repeat": REPEAT, **fields}
-    return Matrix({model: model_with_passes(model, target="cuda", layouts=("greedy",)) for model in models}, **fields)
+    return Matrix({model: model_file_at(model, target="cuda", layouts=("greedy",)) for model in models}, **fields)
 
 
 @pytest.fixture(scope="module")

@@ -97,9 +97,9 @@ def test_another_budget_is_refused(text):
 def test_a_budget_is_over_before_its_end():
     now = [0.0]
     budget = Budget(10, clock=lambda: now[0])
-    assert not budget.is_over and budget.left_s == 10
+    assert not budget.is_closed_to_batches and budget.left_s == 10
     now[0] = 9.0
-    assert budget.is_over and budget.left_s == 1
+    assert budget.is_closed_to_batches and budget.left_s == 1
     now[0] = 12.0
     assert budget.left_s == 0
 

@@ -127,7 +127,7 @@ def _matrix(request: MatrixRequest) -> Any:
     """The `Matrix` to run. Raises UserError for arguments that exclude each other."""
     from workbench.interfaces.study.sweep.blocks import Matrix
     from workbench.interfaces.study.sweep.matrix import batch_sizes
-    from workbench.interfaces.study.sweep.model_variants import model_with_passes
+    from workbench.interfaces.study.sweep.model_variants import model_file_at
     from workbench.interfaces.study.sweep.named_sweeps import PLANS
     from workbench.pipeline.registry.pass_choice import DEFAULT_PRESET
 
@@ -141,7 +141,7 @@ def _matrix(request: MatrixRequest) -> Any:
     batches = batch_sizes(request.batches)
     pass_options = (request.preset, request.target, request.layouts or (), request.steps)
     matrix = Matrix(
-        models={path: model_with_passes(path, request.dims, *pass_options) for path in request.models},
+        models={path: model_file_at(path, request.dims, *pass_options) for path in request.models},
         batches=batches,
         batch_dim=request.batch_dim,
         backends=request.backend,

@@ -1,4 +1,4 @@
-"""The grouping with the least memory traffic if one operator's results leave a group, as an integer program.
+"""The grouping with the least memory traffic when each group has one output operator, as an integer program.
 
 For an operator i and a root r there is a variable z[i, r]: i is in the group whose results leave it from r. Each
 operator is in one group. It is in the group of r only if all its users are, so groups are convex and their graph has no
@@ -98,7 +98,8 @@ def least_traffic_of_one_output(
 ) -> MinimumGrouping:
     """The grouping with the least traffic that was found within `seconds`.
 
-    values: all of known size. start: for each operator the root of its group, in a grouping that the rules allow.
+    values: all of known size; raises ValueError otherwise. max_operators: in one group.
+    start: for each operator the root of its group, in a grouping that the rules allow.
     """
     program = _Program(operators, rules, max_operators)
     for value in values:

@@ -21,6 +21,7 @@ from workbench.backends.profiling.profile_result import (
 from workbench.run.compare import Comparison
 from workbench.run.measurement.background_load import BackgroundLoad, background_load_from_json
 from workbench.run.measurement.statistics import LatencyStats, Ratio
+from workbench.run.verdict_words import relative_error_text
 from workbench.run.worker.machine import Machine
 
 _HEADINGS = ("variant", "median ms", "+- ms", "ratio", "ratio, 95 % interval", "peak MB", "largest error")
@@ -73,8 +74,7 @@ class MeasuredVariant:
         """Its cells in a table: median, its interval, ratio, its interval, peak in MB, largest error."""
         between = f"{self.ratio.ratio_low:.3f} to {self.ratio.ratio_high:.3f}"
         factor = ("busy", "-") if self.ratio.ratio_busy else (f"{self.ratio.ratio:.3f}", between)
-        largest = None if self.error is None else self.error.max_rel_error
-        error = "-" if largest is None else f"{largest:.1e}"
+        error = relative_error_text(None if self.error is None else self.error.max_rel_error)
         times = f"{self.latency.median_ms:,.3f}", f"{self.latency.median_error_ms:,.3f}"
         return (*times, *factor, f"{self.memory.peak_bytes / 1e6:,.1f}", error)
 

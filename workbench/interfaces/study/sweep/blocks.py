@@ -177,7 +177,7 @@ def job_of(matrix: Matrix, model: str, batch: int | None) -> BlockJob:
 def check_block(matrix: Matrix, model: str, batch: int | None) -> None:
     """Raise UserError if the model cannot be loaded or cannot have this batch size."""
     source = matrix.models[model]
-    graphs = {"as loaded": source.check()} if isinstance(source, ModelFile) else source
+    graphs = {"as loaded": source.load()} if isinstance(source, ModelFile) else source
     bound(matrix, model, graphs, batch)
 
 

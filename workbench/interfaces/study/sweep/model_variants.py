@@ -21,7 +21,7 @@ from workbench.planning.layout.profile import load_profile, machine_target
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model file and how its variants are made; see `model_with_passes`.
+    """A model file and how its variants are made; see `model_file_at`.
 
     dims:    sizes by name, see `load_model`.
     layouts: layout strategies, each of which makes a variant.
@@ -38,7 +38,7 @@ class ModelFile:
     profile: str
     digest: str
 
-    def check(self) -> Graph:
+    def load(self) -> Graph:
         """The model as loaded. Raises UserError if it cannot be loaded, or a preset or strategy does not exist."""
         for layout in (None, *self.layouts):
             choose(None, preset=self.preset, layout=layout)
@@ -60,7 +60,7 @@ class ModelFile:
         return {name: value for name, value in asdict(self).items() if name != "path"}
 
 
-def model_with_passes(
+def model_file_at(
     path: str,
     dims: Mapping[str, int] | None = None,
     preset: str = DEFAULT_PRESET,

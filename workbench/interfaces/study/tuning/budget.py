@@ -45,6 +45,6 @@ class Budget:
         return max(0.0, self.seconds - self.spent_s)
 
     @property
-    def is_over(self) -> bool:
+    def is_closed_to_batches(self) -> bool:
         """Whether no further batch may begin."""
         return self.spent_s >= _SOFT * self.seconds

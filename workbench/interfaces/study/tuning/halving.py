@@ -1,6 +1,6 @@
 """Successive halving: finds the fastest of several arms, with more and more iterations for fewer and fewer arms.
 
-An arm is anything that can be timed; this module knows no graph. A iteration is one run of each arm of a batch.
+An arm is anything that can be timed; this module knows no graph. An iteration is one run of each arm of a batch.
 
 K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016. Here
 an arm is also dropped as soon as the interval of its ratio to the best lies above 1.

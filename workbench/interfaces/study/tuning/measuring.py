@@ -94,7 +94,7 @@ class BatchMeasurer:
         return {label: answer.failed or answer.times_ms[:length] for label, answer in answers.items()}
 
     def _measured(self, labels: Sequence[str], iterations: int) -> Batch:
-        if self.budget.is_over or self.is_enough():
+        if self.budget.is_closed_to_batches or self.is_enough():
             raise BudgetOverError
         variants = {
             label: Variant(result.graph, candidate.backend, candidate.dtype)
@@ -111,12 +111,12 @@ class BatchMeasurer:
                 worker=self.verifier.worker,
                 timeout_s=max(1.0, self.budget.left_s),
                 on_progress=self._report,
-                is_enough=lambda: self.budget.is_over or self.is_enough(),
+                is_enough=lambda: self.budget.is_closed_to_batches or self.is_enough(),
             )
         except CancelledError:
             raise
         except UserError as error:
-            if self.budget.is_over or self.is_enough():
+            if self.budget.is_closed_to_batches or self.is_enough():
                 raise BudgetOverError from None
             return self._sequentially(labels, iterations, error)
         answers = {label: self._answer(label, measured.variants.get(label)) for label in labels}
@@ -159,7 +159,7 @@ class BatchMeasurer:
 
     def _report(self, event: Mapping[str, Any]) -> None:
         self.on_progress(event["stage"])
-        if event["stage"].startswith("waiting") and (self.budget.is_over or self.is_enough()):
+        if event["stage"].startswith("waiting") and (self.budget.is_closed_to_batches or self.is_enough()):
             raise BudgetOverError  # it does not wait longer for a job of another process
 
     def _key(self, labels: Sequence[str], iterations: int) -> str:

@@ -22,14 +22,14 @@ from workbench.presentation.explanations.gain import Figure
 from workbench.rewrite import History
 
 LATENCY = "latency"  # the label of its figure
-_LOOK_EVERY_S = 1.5  # a browser on this machine disturbs the measurement
+_LOOK_EVERY_S = 1.5  # not more often, since a browser on this machine disturbs the measurement
 
 
 @dataclass(frozen=True)
 class Waiting:
     """What a card waits for.
 
-    label: of the figure. state: in a word, and how far it is. cancel: ends it; is_done: whether it has ended.
+    label: of the figure. state: in a word, and its detail. cancel: ends it; is_done: whether it has ended.
     """
 
     label: str
@@ -41,9 +41,9 @@ class Waiting:
 def gain_card(opened: Opened, history: History, how: str, *, measures: bool = True) -> Any:
     """Draw the card, and start a measurement if needed; returns its row, for another button.
 
+    how: one of `checking.HOW`: which steps are compared with the original. The comparison of the last one comes before
+         the measurement, that of the others after it.
     measures: whether it has a button that measures; the page Measure has its own.
-    how: one of HOW: which steps are compared with the original. The comparison of the last one comes before the
-         measurement, that of the others after it.
     """
     take_ended(opened, JOB)
     running = opened.jobs.by_key.get(JOB)
@@ -98,7 +98,7 @@ def waiting_for_latency(opened: Opened, key: str, job: Job[str]) -> Waiting:
 
 
 def _measuring_state(job: Job[str]) -> tuple[str, str]:
-    """ "waiting", "waiting for its turn, 1 job before it on cpu: Tuning x (12 s)" """
+    """The state in a word, and its detail, such as "waiting", "waiting for its turn, 1 job before it on cpu (12 s)"."""
     message, share = job.last_report
     now = time.monotonic()
     left = "" if job.running_since is None else time_left(now - job.running_since, share)

@@ -20,11 +20,11 @@ def place_in_order(packing: Packing, order: Iterable[int]) -> tuple[int, ...]:
     for i in order:
         placed = (j for j in packing.conflicts[i] if j in offsets)
         taken = sorted((offsets[j], offsets[j] + packing.blocks[j].bytes) for j in placed)
-        offsets[i] = _smallest_gap(taken, packing.blocks[i].bytes)
+        offsets[i] = _best_fit_offset(taken, packing.blocks[i].bytes)
     return tuple(offsets[i] for i in range(len(packing.blocks)))
 
 
-def _smallest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
+def _best_fit_offset(taken: Iterable[tuple[int, int]], size: int) -> int:
     best, smallest, end = None, None, 0
     for begin, stop in taken:
         gap = begin - end

@@ -118,7 +118,7 @@ class PrecisionStrategy(Pass):
         """The type of each operator that runs in both."""
 
     def considered(self, choices: TypeChoices) -> TypeChoices:
-        """The choices without the demands of which the strategy decides itself."""
+        """The choices without the constraints that the strategy decides itself."""
         return choices
 
     def prepare(self, graph: Graph) -> bool:
@@ -213,13 +213,13 @@ class PrecisionStrategy(Pass):
             return trial
 
         error = recorder.output_error(choices.graph, self.type)
-        narrow = [name for name in _on(chosen, LAST_SIDE) if choices.calls[name].dtype == WIDE]
-        if not narrow and (now := error.of(choices.graph, math.inf)) > self.max_error:
+        narrowed = [name for name in _on(chosen, LAST_SIDE) if choices.calls[name].dtype == WIDE]
+        if not narrowed and (now := error.of(choices.graph, math.inf)) > self.max_error:
             raise UserError(
                 f"no operator of '{choices.graph.name}' runs in float32 and may run in {self.type}, and outputs are "
                 f"off by {now:.1e} as they are; bring it back with precision_undo first, or allow more"
             )
-        return fit(convert, error, lambda: recorder.errors_alone(choices.graph, self.type), narrow, self.max_error)
+        return fit(convert, error, lambda: recorder.errors_alone(choices.graph, self.type), narrowed, self.max_error)
 
     def _reasons(self, graph: Graph, fitted: Fitted) -> dict[str, str]:
         """Why each of the operators that were fitted stays in float32."""
