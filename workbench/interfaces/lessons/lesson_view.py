@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from workbench.interfaces.lessons.equation_view import equation_timeline
 from workbench.interfaces.lessons.playing import PlayedStop
@@ -19,6 +19,7 @@ class LessonView(View):
     """The view of a pipeline's history. moments: those that the present stop compares."""
 
     moments: tuple[int, ...] = (0,)
+    fills_pane: ClassVar[bool] = False
 
     def show(self, played: PlayedStop) -> None:
         """Take over the stop's moments, and open the groups that hide what it frames."""

@@ -15,10 +15,11 @@ from workbench.presentation.view.boxes import CONSTANT, Box, Boxes
 from workbench.presentation.view.edge_shortcuts import FreeLines
 from workbench.presentation.view.engines import Place, Point, Route
 from workbench.presentation.view.links import Links
-from workbench.presentation.view.placement import Item, place
+from workbench.presentation.view.placement import Columns, Item, place
 from workbench.presentation.view.spacing import MinGap, with_min_gaps
 
 _COLUMN_GAP, _ROW_GAP = 12, 4  # pixels between a node and its column of constants, and between two constants
+_NO_COLUMNS: Mapping[str, Columns] = {}
 _MIN_SEGMENT = 40  # pixels of a line between chips, for its arrow and its label
 
 
@@ -32,19 +33,21 @@ class Arrangement:
     height: int
 
 
-def arrange(boxes: Boxes, links: Links) -> Arrangement:
-    """The positions of all boxes and lines."""
-    columns = _columns(boxes, links)
-    in_columns = {number for column in columns.values() for number in column}
+def arrange(boxes: Boxes, links: Links, columns: Mapping[str, Columns] = _NO_COLUMNS) -> Arrangement:
+    """The positions of all boxes and lines. columns: by the id of a frame that has columns, "" for the picture."""
+    constants = _columns(boxes, links)
+    in_columns = {number for column in constants.values() for number in column}
     laid_out = [i for i, box in enumerate(boxes.boxes) if not box.is_chip and i not in in_columns]
     number = {i: n for n, i in enumerate(laid_out)}
-    items = [_item(boxes, i, columns.get(i, []), number) for i in laid_out]
-    placed = place(items, [(number[a], number[b]) for a, b in links.routed_pairs])
+    items = [_item(boxes, i, constants.get(i, []), number) for i in laid_out]
+    of_frames = {n: columns[boxes.boxes[i].id] for i, n in number.items() if boxes.boxes[i].id in columns}
+    of_frames |= {-1: columns[""]} if "" in columns else {}
+    placed = place(items, [(number[a], number[b]) for a, b in links.routed_pairs], of_frames)
     places = {i: placed.places[n] for i, n in number.items()}
-    for i, column in columns.items():
+    for i, column in constants.items():
         places |= _placed_column(boxes, places[i], i, column)
     routes = dict(zip(links.routed_pairs, placed.routes, strict=True))
-    if columns:
+    if constants:
         routes = {(a, b): _to_boxes(route, places[a], places[b]) for (a, b), route in routes.items()}
     group_boxes = {i for i in places if boxes.boxes[i].item.is_frame}
     spaced = with_min_gaps(places, routes, group_boxes, _min_gaps(boxes, links, places))

@@ -24,6 +24,7 @@ _MIN_WIDTH, _MAX_WIDTH = 84, 236
 _HEIGHT, _LOW, _CHIP = 38, 24, 16  # pixels of a box, of a box with one line, of a chip
 _GROUP = (220, 84)  # pixels of a closed group
 _MIN_SHARED = 6  # inputs with a common prefix, such as past_key_values.*, that are shown as one box
+_BY_TEXT: BoxSize = (0, 0)
 _DIGITS = re.compile(r"\d")
 
 Alive = tuple[int, int, NodeStyle]
@@ -37,7 +38,7 @@ class Box:
     alive:   when it exists, and its style then.
     frame:   the number of the box of the open group around it, or -1.
     group:   the group that it shows, if any. members: the nodes of a closed group.
-    size:    in pixels, of a closed group.
+    size:    in pixels, of a closed group, and of a box in a frame that fills a pane; else it is what its text needs.
     is_chip: whether it is a node that exists only within a step; it lies on an edge and is not placed.
     """
 
@@ -48,7 +49,7 @@ class Box:
     group: Group | None = None
     is_open: bool = False
     members: tuple[str, ...] = ()
-    size: BoxSize = (0, 0)
+    size: BoxSize = _BY_TEXT
     is_chip: bool = False
 
     @property
@@ -56,7 +57,7 @@ class Box:
         """Its size and frame, for the placement."""
         if self.is_open:
             return Item(0, 0, self.frame, is_frame=True)
-        if self.group is not None:
+        if self.size != _BY_TEXT:
             return Item(*self.size, self.frame)
         letters = max([self._letters(style) for *_, style in self.alive], default=0) * _LETTER_WIDTH + _SIDE_MARGINS
         width = min(max(round(letters), _MIN_WIDTH), _MAX_WIDTH)

@@ -23,10 +23,10 @@ _MAX_UNGROUPED = 40  # nodes of a model that is drawn whole
 _MIN_NODES = 3  # of a group
 _MAX_CHILDREN = 20  # of a group; longer lists are cut into stages
 _EQUAL_PARTS = 12  # of a list in which the size of the data does not change
-_MIN_BETWEEN = 4  # consecutive nodes between groups that are a group of their own
+_MIN_BETWEEN = 3  # consecutive nodes between groups that are a group of their own
 _MIN_BLOCK = 4  # nodes of a repeated block; Conv and Relu repeated are no structure, unless more than _MAX_CHILDREN are
 _FEW = 12  # nodes of a result that are drawn as nodes, if most of a larger model is gone
-_MOST_OF_MODEL, _ENOUGH = 0.5, 6  # a group with more of the nodes is open at first, in a picture of fewer boxes
+_ENOUGH = 6  # boxes; in a picture of fewer a group that has most of the nodes is dissolved
 
 
 @dataclass
@@ -101,31 +101,17 @@ def group_nodes(timeline: Timeline) -> Group:
         _split_long(root, timeline)
         for group in [root, *root.below()]:
             _gather_between(group)
+        _dissolve_most(root)
     root.children = sorted([*root.children, *alone], key=lambda child: order[next(_names(child))])
     _set_paths(root, timeline)
     return root
 
 
 def opened_at_first(root: Group) -> set[str]:
-    """Ids of the groups that are open in the first picture, which has at most MOST_BOXES boxes.
-
-    Of a small model these are all. Of another one, a group that has most of the nodes is opened where there is else
-    little to see.
-    """
-    total = sum(1 for _ in root.members())
-    if total <= _MAX_UNGROUPED:
-        return {group.id for group in root.below() if not group.is_folded}
-    shown, opened = len(root.children), set[str]()
-    level = list(root.groups())
-    while level:
-        group = level.pop()
-        is_most = sum(1 for _ in group.members()) > _MOST_OF_MODEL * total
-        if group.is_folded or not is_most or shown >= _ENOUGH or shown + len(group.children) > MOST_BOXES:
-            continue
-        shown += len(group.children)
-        opened.add(group.id)
-        level += group.groups()
-    return opened
+    """Ids of the groups that are open in the first picture: all of a small model, but for stacks."""
+    if sum(1 for _ in root.members()) > _MAX_UNGROUPED:
+        return set()
+    return {group.id for group in root.below() if not group.is_folded}
 
 
 def flat(root: Group) -> Group:
@@ -305,6 +291,16 @@ def _split_long(group: Group, timeline: Timeline) -> None:
     group.children = [part[0] if len(part) == 1 else _unnamed(part) for part in parts]
     for inner in group.groups():
         _split_long(inner, timeline)
+
+
+def _dissolve_most(root: Group) -> None:
+    """Replace a group that has most of the nodes by what is in it, where there is else little to see at first."""
+    total = sum(1 for _ in root.members())
+    while len(root.children) < _ENOUGH:
+        most = next((g for g in root.groups() if 2 * sum(1 for _ in g.members()) > total), None)
+        if most is None or most.fused or most.is_folded or len(root.children) + len(most.children) > MOST_BOXES:
+            return
+        root.children = [inner for child in root.children for inner in (most.children if child is most else [child])]
 
 
 def _crossings(group: Group, timeline: Timeline) -> Crossings:

@@ -193,9 +193,9 @@ def fusion_label(removed: tuple[Node, ...], inserted: tuple[Node, ...]) -> str:
 
 
 def _without_scopes(name: str) -> str:
-    """The last part of a name such as "/layer1/conv1/Conv"; the frame around the box has the rest."""
+    """The last part of a name such as "/layer1/conv1/Conv", or of a long one; the inspector has all of it."""
     last = name.rpartition("/")[2]
-    return last if name.startswith("/") and last.strip() else name
+    return last if (name.startswith("/") or len(name) > _MAX_NAME) and last.strip() else name
 
 
 def shortened_name(name: str, limit: int = _MAX_NAME) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from workbench.presentation.view.columns import balanced, place_in_columns
 from workbench.presentation.view.engines import (
     BoxSize,
     Pairs,
@@ -30,6 +31,9 @@ _MAX_LANES = 12  # further lines share the last lane
 _ASPECT = 1.1  # width over height that a picture is wrapped to, about that of a pane
 _ROOT = -1
 _PORT_GAP = 12  # pixels between the ends of two lines at a bar
+
+Columns = int | tuple[int, ...]  # how many columns; or how many items each has; 0 for layers
+NO_COLUMNS: Mapping[int, Columns] = {}
 
 
 @dataclass(frozen=True)
@@ -88,10 +92,10 @@ class _Placed:
     lines: Mapping[tuple[int, int], Route]
 
 
-def place(items: Sequence[Item], edges: Pairs) -> Placement:
+def place(items: Sequence[Item], edges: Pairs, columns: Mapping[int, Columns] = NO_COLUMNS) -> Placement:
     """Place items from top to bottom along the edges, which are pairs of item numbers. Raises PlacementError.
 
-    A frame comes before the items inside it.
+    A frame comes before the items inside it. columns: of a frame whose items are in columns, or of -1, the picture.
     """
     if not items:
         return Placement((), (), 0, 0, "none")
@@ -101,7 +105,7 @@ def place(items: Sequence[Item], edges: Pairs) -> Placement:
     placed: dict[int, _Placed] = {}
     sizes = {i: (item.width or 1, item.height or 1) for i, item in enumerate(items)}
     for number in [i for i in reversed(range(len(items))) if items[i].is_frame] + [_ROOT]:
-        placed[number] = _place_frame(frames[number], sizes)
+        placed[number] = _place_frame(frames[number], sizes, columns.get(number, 0))
         if number != _ROOT:
             sizes[number] = _outer_size(frames[number], placed[number].placement)
     corners = {_ROOT: (0, 0)}
@@ -159,7 +163,7 @@ def _frames(items: Sequence[Item], crossings: Sequence[_Crossing], edges: Pairs)
 # ---- one frame --------------------------------------------------------------------------
 
 
-def _place_frame(frame: _Frame, sizes: Mapping[int, BoxSize]) -> _Placed:
+def _place_frame(frame: _Frame, sizes: Mapping[int, BoxSize], columns: Columns) -> _Placed:
     """Place the items of a frame, with a bar above them where lines come in, and one below where lines go out."""
     number = {item: n for n, item in enumerate(frame.items)}
     lines = [(number[a], number[b]) for a, b in frame.lines]
@@ -172,7 +176,10 @@ def _place_frame(frame: _Frame, sizes: Mapping[int, BoxSize]) -> _Placed:
         order = _order(lines, len(number), entering, above)
         order += _reversed(_order(_reversed(lines), len(number), _reversed(leaving), below))
     edges = (*lines, *entering, *leaving)
-    placement = _placed_alone(tuple(boxes), (*edges, *order))
+    if columns and (isinstance(columns, int) or sum(columns) == len(number)):
+        placement = _placed_in_columns(tuple(boxes), edges, columns, len(number))
+    else:
+        placement = _placed_alone(tuple(boxes), (*edges, *order))
     routes = iter(placement.routes)
     return _Placed(
         placement,
@@ -197,6 +204,39 @@ def _order(lines: Pairs, items: int, entering: Pairs, bar: int) -> list[tuple[in
 @lru_cache(maxsize=4096)
 def _placed_alone(sizes: tuple[BoxSize, ...], edges: tuple[tuple[int, int], ...]) -> Placement:
     return wrapped(place_flat(sizes, edges), _ASPECT)
+
+
+@lru_cache(maxsize=1024)
+def _placed_in_columns(sizes: tuple[BoxSize, ...], edges: Pairs, columns: Columns, items: int) -> Placement:
+    """Boxes in columns. items: how many of the boxes are items; the others are the bars above and below these."""
+    order = _reading_order(items, [edge for edge in edges if max(edge) < items])
+    bars = len(sizes) > items
+    order = [items, *order, items + 1] if bars else order
+    rank = {box: position for position, box in enumerate(order)}
+    ordered, lines = [sizes[box] for box in order], [(rank[a], rank[b]) for a, b in edges]
+    if isinstance(columns, int):
+        columns = balanced(ordered, lines, columns)
+    elif bars:
+        columns = tuple(n + (i == 0) + (i == len(columns) - 1) for i, n in enumerate(columns))
+    found = place_in_columns(ordered, lines, columns)
+    return replace(found, places=tuple(found.places[rank[box]] for box in range(len(sizes))))
+
+
+def _reading_order(items: int, lines: Pairs) -> list[int]:
+    """The items as they are read: behind what they read, else in their order; inputs before their first readers."""
+    reads: dict[int, set[int]] = {item: set() for item in range(items)}
+    for a, b in lines:
+        reads[b].add(a)
+    sources = {a for a, _ in lines if not reads[a]}
+    left = [item for item in range(items) if item not in sources]
+    order: dict[int, None] = {}
+    while left:
+        ready = (item for item in left if reads[item] <= sources | order.keys())
+        item = next(ready, left[0])  # of a cycle, the first one
+        left.remove(item)
+        order |= dict.fromkeys(sorted(reads[item] & sources - order.keys()))
+        order[item] = None
+    return list(order)
 
 
 def _lanes_height(lines: int) -> int:

@@ -12,17 +12,17 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from workbench.ir import node_line
-from workbench.presentation.view.arrangement import Arrangement, arrange
+from workbench.presentation.view.arrangement import Arrangement
 from workbench.presentation.view.boxes import Box, Boxes, boxes_of
 from workbench.presentation.view.edge_shortcuts import FreeLines
-from workbench.presentation.view.engines import BoxSize, Place
+from workbench.presentation.view.engines import Place
 from workbench.presentation.view.groups import Group, flat, group_nodes, groups_around, opened_at_first
 from workbench.presentation.view.links import Links, links_of
 from workbench.presentation.view.node_style import CLASSES, NO_KIND, NodeStyle, are_of_target, coloured_kind
-from workbench.presentation.view.overview import size_of_groups
+from workbench.presentation.view.overview import Overview, overview_of
 from workbench.presentation.view.source_code import module_categories
 from workbench.presentation.view.timeline import Event, Timeline, Version
 
@@ -62,14 +62,15 @@ class View:
     is_flat: bool = False
     costs: CostsOfSides = field(default_factory=lambda: ({}, {}))
     measured_in: str = ""
+    fills_pane: ClassVar[bool] = True  # else a box is as large as its text, and the picture as high as it gets
     root: Group = field(init=False)
     opened: set[str] = field(init=False)
-    group_size: BoxSize = field(init=False)
+    overview: Overview = field(init=False)
 
     def __post_init__(self) -> None:
         self.root = group_nodes(self.timeline)
         self.opened = opened_at_first(self.root)
-        self.group_size = size_of_groups(self.timeline, self.root, self.opened)
+        self.overview = overview_of(self.timeline, self.root, self.opened) if self.fills_pane else Overview()
         self._choose(self.chosen)
 
     def set_open(self, id_: str, is_open: bool, deep: bool) -> None:
@@ -102,7 +103,7 @@ class View:
     def boxes(self) -> Boxes:
         """The boxes that are shown now."""
         root = flat(self.root) if self.is_flat else self.root
-        return boxes_of(self.timeline, root, self.opened, self.constants, self.group_size)
+        return boxes_of(self.timeline, root, self.opened, self.constants, self.overview.group)
 
     def scene(self, boxes: Boxes | None = None) -> dict[str, Any]:
         """The scene as shown now. boxes: the result of `boxes()`, if the caller already has it."""
@@ -160,7 +161,7 @@ class _Writer:
         self.totals = [sum(flops.values()) for flops in view.timeline.flops]
 
     def write(self) -> dict[str, Any]:
-        arrangement = arrange(self.boxes, self.links)
+        arrangement = self._arrangement()
         places = arrangement.places
         timeline = self.view.timeline
         boxes = [self._box(box, place) for box, place in zip(self.boxes.boxes, places, strict=True)]
@@ -189,6 +190,10 @@ class _Writer:
             "width": arrangement.width,
             "height": arrangement.height,
         }
+
+    def _arrangement(self) -> Arrangement:
+        overview = Overview() if self.view.is_flat else self.view.overview
+        return overview.arrange(self.boxes, self.links)
 
     def _rewrite(self, event: Event) -> dict[str, Any]:
         names = dict.fromkeys((*event.nodes, *(node.name for node in event.inserted)))

@@ -3,7 +3,7 @@
 
 import { REMOVED, SAME, SIGNS } from "./comparison.js";
 import { HIT_SIGN } from "./marks.js";
-import { cutText, widthOf } from "./text_metrics.js";
+import { cutText, printable, widthOf, wrapped } from "./text_metrics.js";
 import { TEXT_ZOOM } from "./pane.js";
 import { inkOn } from "./theme.js";
 
@@ -11,6 +11,7 @@ import { inkOn } from "./theme.js";
 
 const LINE = 14; // px between the baselines of two lines of text
 const PADDING = 6;
+const PIECE_GAP = 5; // px between two texts in a line
 const READABLE = 0.99; // of a text's size at zoom 1: smaller ones are left out below TEXT_ZOOM
 const DIM = 0.14; // opacity of boxes out of focus
 const BORDERS = [{ width: 1, dash: [] }, { width: 2.6, dash: [] }, { width: 1.4, dash: [1.5, 2.5] }];
@@ -154,8 +155,18 @@ function nodeLines(box, look, ink, family, scale) {
   const name = { text: look.name, font: `${11 * scale}px ${family}`, ink };
   const details = { text: look.d, font: `${11 * scale}px ${family}`, ink };
   if (box.chip) return [[op, details]];
-  if (lineCount >= 3) return [[op], [name], [details]];
+  if (lineCount >= 3) return inLines([op, name, details], box.w - 2 * PADDING, lineCount);
   return lineCount === 2 ? [[op, name], [look.d ? details : { ...details, text: look.f }]] : [[op, name]];
+}
+
+/** Operator, name and details, each in as many lines as it needs; where these have no room, the first two in one line.
+ * @param {Piece[]} texts @param {number} width @param {number} room */
+function inLines(texts, width, room) {
+  const whole = texts.map((piece) => wrapped(printable(piece.text), width, piece.font).map((text) => [{ ...piece, text }]));
+  if (whole.flat().length <= room) return whole.flat();
+  const [op, name, details] = texts;
+  const both = widthOf(op.text, op.font) + widthOf(name.text, name.font) + PIECE_GAP;
+  return both <= width && 1 + whole[2].length <= room ? [[op, name], ...whole[2]] : [[op], [name], [details]];
 }
 
 /** The layout of a node's weights: a small square on its lower right corner.
@@ -197,7 +208,7 @@ export function sign(mark) {
 /** Lines of text in the middle of a box; each line is cut to the box's width. @param {Context} ctx @param {Box} box @param {Piece[][]} lines @param {number} scale of the text */
 function paintLines(ctx, box, lines, scale) {
   const nonEmpty = lines.map((line) => line.filter((piece) => piece.text)).filter((line) => line.length);
-  const gap = 5 * scale;
+  const gap = PIECE_GAP * scale;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   let y = box.y - ((nonEmpty.length - 1) * LINE * scale) / 2;
@@ -232,12 +243,13 @@ function paintMark(ctx, pane, box, mark) {
   ctx.stroke();
   ctx.setLineDash([]);
   if (zoom < TEXT_ZOOM) return;
-  const [x, y, radius] = [box.left + box.w, box.top, 7];
+  const size = Math.max(1, 1 / zoom); // of the sign, as on the screen at zoom 1
+  const [x, y, radius] = [box.left + box.w, box.top, 7 * size];
   ctx.fillStyle = theme.marks[mark];
   ctx.beginPath();
   ctx.arc(x, y, radius, 0, 2 * Math.PI);
   ctx.fill();
-  const font = `700 12px ${theme.font}`;
+  const font = `700 ${12 * size}px ${theme.font}`;
   ctx.font = font;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";

@@ -8,7 +8,7 @@ const MAX_ZOOM = 4;
 const MAX_FIT_ZOOM = 2.2; // a small graph fills the pane; a single node does not
 const FRAME_ZOOM = 1.2; // a part of a graph is shown with what is around it
 const FRAME_MARGIN = 4; // px around what is framed
-const MARGIN = 24; // px around the fitted scene
+const MARGIN = 14; // px around the fitted scene
 
 const MIN_READABLE_ZOOM = 0.45; // below, a box cannot be read
 

@@ -4,6 +4,7 @@
 import { ADDED, REMOVED } from "./comparison.js";
 import { overlap, tracePath } from "./clipping.js";
 import { NARROW_AT, X_AT } from "./edge_lines.js";
+import { isStack, SHEET } from "./scene.js";
 import { cutText } from "./text_metrics.js";
 import { BOTH, LABEL_ZOOM, PLAIN_ZOOM, RING, TEXT_ZOOM } from "./pane.js";
 
@@ -155,9 +156,10 @@ function isFree(pane, area, ringed) {
   const near = pane.scene.boxRows.between(area.top - RING, area.bottom + RING);
   const boxes = near.filter((index) => pane.shows(index) && !pane.regions.hides(index));
   return !boxes.some((index) => {
-    const { left, top, w, h } = pane.scene.boxes[index];
+    const box = pane.scene.boxes[index];
     const ring = ringed.has(index) ? RING : 0;
-    return overlap(area, { left: left - ring, top: top - ring, right: left + w + ring, bottom: top + h + ring });
+    const outside = Math.max(ring, isStack(box) ? 2 * SHEET : 0);
+    return overlap(area, { left: box.left - ring, top: box.top - ring, right: box.left + box.w + outside, bottom: box.top + box.h + outside });
   });
 }
 

@@ -4,6 +4,8 @@
 import { addSeparateLines, X_AT } from "./edge_lines.js";
 import { Rows } from "./rows.js";
 
+export const SHEET = 2.5; // px by which a sheet of a stack stands out; two of them leave room for the label of a line below
+
 /** @import { Box, RawScene, Version } from "./types.js" */
 
 /** Unpacks base64 of gzip of JSON, the format of scenes. @param {string} base64 */
@@ -24,6 +26,11 @@ export function versionAt(versions, t) {
 /** @param {Box} box */
 export function isFrame(box) {
   return box.kind === "group" && box.open;
+}
+
+/** Whether a closed group is a stack of identical blocks. @param {Box} box */
+export function isStack({ open, same }) {
+  return !open && Boolean(same?.startsWith("x"));
 }
 
 /** @type {RawScene} what a view has before its first scene */

@@ -5,6 +5,8 @@ import { contextOf } from "./dom.js";
 
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 const MAX_CHARACTERS = 400; // characters of a text that are shown at most
+const MAX_WRAPPED = 80; // characters of a text in several lines
+const WORD_ENDS = /(?<=[ ._/-])/; // a text may go on in the next line behind these
 const MAX_CACHED = 20000; // entries of the cache before it is cleared
 
 const cutTexts = new Map();
@@ -55,6 +57,18 @@ function findCut(text, font, width) {
   const start = text.slice(0, low).replace(/[\ud800-\udbff]$/, "");
   if (!start) return { text: "", width: 0 };
   return { text: `${start}\u2026`, width: widthOf(`${start}\u2026`, font) };
+}
+
+/** The text in lines, as many as it needs: of whole words, or of parts of a name such as "down_blocks.0".
+ * @param {string} text @param {number} width @param {string} font */
+export function wrapped(text, width, font) {
+  const lines = [""];
+  for (const word of text.slice(0, MAX_WRAPPED).split(WORD_ENDS)) {
+    const longer = lines[lines.length - 1] + word;
+    if (widthOf(longer.trim(), font) <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.map((line) => line.trim()).filter(Boolean);
 }
 
 /** The font of titles and labels. @param {number} size @param {string} family */

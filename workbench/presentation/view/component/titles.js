@@ -6,8 +6,8 @@ import { ADDED, CHANGED, REMOVED, SAME } from "./comparison.js";
 import { paintStripes, sign } from "./boxes.js";
 import { HIT_SIGN, QUERY } from "./marks.js";
 import { layoutChange } from "./layout_changes.js";
-import { isFrame } from "./scene.js";
-import { boldFont, cutText, duration, thousands, widthOf } from "./text_metrics.js";
+import { isFrame, isStack, SHEET } from "./scene.js";
+import { boldFont, cutText, duration, thousands, wrapped } from "./text_metrics.js";
 import { inkOn } from "./theme.js";
 
 /** @import { Box, Context, Extent, Pane } from "./types.js" */
@@ -18,9 +18,8 @@ const [TITLE_LINE, MIN_LINE] = [15, 13]; // px on the screen between two lines, 
 const TITLE_MARGIN = 5;
 const STRIP = 10; // px on the screen at an open group's top and bottom without text
 const SHARE_HEIGHT = 3; // px on the screen
-const SHEET = 4; // px by which a sheet of a stack stands out
 const MAX_STACK = 5; // titles of nested groups, one below another
-const MAX_WRAPPED = 60; // characters of a region's title
+const GROWTHS = [1.4, 1.2]; // of text in a box that has the room
 const PANE_LABEL = 60; // px on the screen in a pane's upper right corner, for its label
 const MIN_TITLE = 50; // px on the screen; a narrower group has no title
 
@@ -126,11 +125,6 @@ function paintShare(ctx, pane, index, ink) {
   ctx.fillRect(left, top + h - height, w * Math.min(share, 1), height);
 }
 
-/** Whether a closed group is a stack of identical blocks. @param {Box} box */
-function isStack({ open, same }) {
-  return !open && Boolean(same?.startsWith("x"));
-}
-
 /** The sheets behind a stack. @param {Context} ctx @param {Pane} pane @param {Box} box */
 function paintSheets(ctx, { theme }, box) {
   ctx.fillStyle = theme.panel;
@@ -169,7 +163,7 @@ function groupLines(pane, index, { nodes, counts }) {
   const cost = us !== null ? duration(us) : flops && !pane.scene.measured ? `${flops} % of FLOPs` : "";
   const title = [box.title || box.id, isStack(box) ? box.same?.replace(/^x(\S+).*/, "\u00d7$1") : ""].filter(Boolean).join(" ");
   const copies = isStack(box) ? "" : box.same;
-  return [title, coloured, look?.d, [size, changes].filter(Boolean).join(", "), cost, transposesIn(pane, index), look?.name, copies].map((line) => line ?? "").filter(Boolean);
+  return [title, coloured, look?.d, cost, [size, changes].filter(Boolean).join(", "), transposesIn(pane, index), look?.name, copies].map((line) => line ?? "").filter(Boolean);
 }
 
 /** How many Transposes a region has that do not change the layout, which have a label; where its colour is the layout.
@@ -181,37 +175,45 @@ function transposesIn(pane, region) {
   return count ? `${thousands(count)} ${count === 1 ? "Transpose" : "Transposes"}` : "";
 }
 
-/** Lines in the middle of a box, as many as have room, each cut to its width; they are TITLE_FONT or more on the screen.
+/** Lines in the middle of a box, as many as have room, each cut to its width. They are TITLE_FONT or more on the screen.
  * @param {Context} ctx @param {Pane} pane @param {number} index @param {string[]} lines @param {string} ink */
 function paintGroupText(ctx, pane, index, lines, ink) {
-  const { scene, theme } = pane;
+  const { theme } = pane;
   const zoom = Math.min(pane.zoom, 1); // above 1 the text grows with the box
-  const box = scene.boxes[index];
-  const height = box.h * zoom - 2 * stripOf(box);
-  const room = Math.floor(height / MIN_LINE);
-  if (box.w * zoom < MIN_TITLE || room < 1) return;
-  const space = box.w * zoom - 2 * TITLE_MARGIN;
-  const [title, ...others] = lines;
-  const [bold, plain] = [boldFont(TITLE_FONT, theme.font), `${LINE_FONT}px ${theme.font}`];
-  const titles = (room > 2 ? wrapWords(title, space, theme.font).slice(0, 2) : [title]).map((text) => cutText(text, bold, space));
-  const shown = [...titles, ...others.map((text) => cutText(text, plain, space))].slice(0, room);
-  const step = Math.min(TITLE_LINE, height / shown.length) / zoom;
+  const box = pane.scene.boxes[index];
+  const fitted = fittedText(pane, box, lines);
+  if (!fitted) return;
+  const { shown, titles, height } = fitted;
+  const scale = growth(fitted);
+  const step = Math.min(TITLE_LINE * scale, height / shown.length) / zoom;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   ctx.fillStyle = ink;
   shown.forEach(({ text, width }, line) => {
-    ctx.font = line < titles.length ? boldFont(TITLE_FONT / zoom, theme.font) : `${LINE_FONT / zoom}px ${theme.font}`;
-    ctx.fillText(text, box.x - width / 2 / zoom, box.y + (line - (shown.length - 1) / 2) * step);
+    ctx.font = line < titles ? boldFont((TITLE_FONT * scale) / zoom, theme.font) : `${(LINE_FONT * scale) / zoom}px ${theme.font}`;
+    ctx.fillText(text, box.x - (width * scale) / 2 / zoom, box.y + (line - (shown.length - 1) / 2) * step);
   });
 }
 
-/** The text in lines of whole words, as many as it needs. @param {string} text @param {number} width @param {string} family */
-function wrapWords(text, width, family) {
-  const lines = [""];
-  for (const word of text.slice(0, MAX_WRAPPED).split(" ")) {
-    const longer = [lines.at(-1), word].filter(Boolean).join(" ");
-    if (widthOf(longer, boldFont(TITLE_FONT, family)) <= width) lines[lines.length - 1] = longer;
-    else lines.push(word);
-  }
-  return lines.filter(Boolean);
+/** The lines that have room in a box, the number of those that are its title, and the px on the screen that they have; null
+ * without room. @param {Pane} pane @param {Box} box @param {string[]} lines */
+function fittedText({ zoom, theme }, box, lines) {
+  const scale = Math.min(zoom, 1);
+  const [space, height] = [box.w * scale - 2 * TITLE_MARGIN, box.h * scale - 2 * stripOf(box)];
+  const room = Math.floor(height / MIN_LINE);
+  if (box.w * scale < MIN_TITLE || room < 1) return null;
+  const [bold, plain] = [boldFont(TITLE_FONT, theme.font), `${LINE_FONT}px ${theme.font}`];
+  const [title, ...others] = lines;
+  const titles = (room > 2 ? wrapped(title, space, bold).slice(0, 2) : [title]).map((text) => cutText(text, bold, space));
+  const more = others.flatMap((text) => wrapped(text, space, plain));
+  const hasRoom = titles.length + more.length <= room; // else each is one line, and the last ones are left out
+  const shown = [...titles, ...(hasRoom ? more : others).map((text) => cutText(text, plain, space))].slice(0, room);
+  return { shown, titles: titles.length, space, height };
+}
+
+/** How much larger a box's text is where there is room: in few sizes, so that most boxes have the same.
+ * @param {NonNullable<ReturnType<typeof fittedText>>} fitted */
+function growth({ shown, space, height }) {
+  const most = Math.min(space / Math.max(...shown.map(({ width }) => width)), height / (shown.length * TITLE_LINE));
+  return GROWTHS.find((size) => size <= most) ?? 1;
 }
