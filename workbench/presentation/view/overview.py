@@ -66,10 +66,16 @@ def overview_of(timeline: Timeline, root: Group, opened: Collection[str]) -> Ove
     boxes = boxes_of(timeline, root, opened)
     links = links_of(timeline, boxes)
     placed = [i for i, box in enumerate(boxes.boxes) if not box.is_open and not box.is_chip]
-    if len(placed) > _MAX_BOXES:
+    if len(placed) > _MAX_BOXES or _is_about_labels(boxes, links):
         return Overview()
     found = [_fitted(boxes, links, columns, pane) for columns in _choices(boxes)]
     return max(found, key=lambda overview: _quality(overview, boxes, links, pane))
+
+
+def _is_about_labels(boxes: Boxes, links: Links) -> bool:
+    """Whether it is of nodes alone and labels of its lines change, as layouts do: between columns both have no room."""
+    texts = ({(text, kind) for _, _, text, kind, _ in link.labels} for link in links.links)
+    return not any(box.members for box in boxes.boxes) and any(len(of_link) > 1 for of_link in texts)
 
 
 def _choices(boxes: Boxes) -> Iterator[dict[str, Columns]]:

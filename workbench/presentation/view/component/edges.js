@@ -17,7 +17,7 @@ const STUB = 12; // px of a stub above its consumer
 const LABEL_WIDTH = 300; // px; such as "1x64x56x56 NCHW uint8, scale 0.0126, zero point 134"
 const LABEL_FONT = 11; // px
 const [LABEL_GAP, LABEL_HALF] = [4, 6]; // px between a label and its edge, and half of its height
-const MIN_LABELLED_SEGMENT = 18; // px of an edge's segment with a label
+const MIN_LABELLED_SEGMENT = 12; // px of an edge's segment with a label
 
 /** All edges of a pane, then their labels. @param {Context} ctx @param {Pane} pane */
 export function paintEdges(ctx, pane) {
