@@ -188,7 +188,7 @@ def test_a_report_of_the_defect_is_made_on_the_page(wrong_seen):
     fine(at.button(key="reduce_wrong").click().run())
     assert "1 of 2 nodes** show the fault of wrong" in words(at)
     assert "Exp" in at.code[0].value and "Neg" not in at.code[0].value
-    (reduced,) = at.session_state["opened"].reduced.values()
+    (reduced,) = at.session_state["opened"].state(ComparedTools).reduced.values()
     readme, inputs, model = reduced.files
     assert "compare-tools small.onnx --inputs small.inputs.npz --tools wrong --no-measure" in readme.read_text()
     assert (
@@ -197,9 +197,9 @@ def test_a_report_of_the_defect_is_made_on_the_page(wrong_seen):
     assert [node.op for node in wb.load(model).nodes] == ["Exp"] and inputs.name == "small.inputs.npz"
     assert fine(at.run()).get("download_button"), "a second look keeps the report"
     fine(at.button(key="reduce_crashes").click().run())
-    assert "crashed (SIGABRT)" in at.session_state["opened"].reduced["crashes"].fault_text
+    assert "crashed (SIGABRT)" in at.session_state["opened"].state(ComparedTools).reduced["crashes"].fault_text
     fine(at.button(key="run_tools").click().run())
-    assert not at.session_state["opened"].reduced, "another run has no reports"
+    assert not at.session_state["opened"].state(ComparedTools).reduced, "another run has no reports"
 
 
 @pytest.mark.slow
@@ -211,10 +211,10 @@ def test_a_search_that_is_ended_keeps_the_smallest_part_so_far(wrong_seen):
         if len(heard) == 4:
             finish.set()
 
-    reduced = reduce_fault(opened, opened.compared["wrong"].tool, finish, report)
+    reduced = reduce_fault(opened, opened.state(ComparedTools).results["wrong"].tool, finish, report)
     assert 1 <= reduced.nodes <= reduced.before == 2 and len(heard) == 4
     finish.set()
-    assert reduce_fault(opened, opened.compared["wrong"].tool, finish, lambda words, share: None) is None
+    assert reduce_fault(opened, opened.state(ComparedTools).results["wrong"].tool, finish, lambda words, share: None) is None
 
 
 @pytest.mark.slow
