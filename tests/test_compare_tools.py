@@ -214,7 +214,10 @@ def test_a_search_that_is_ended_keeps_the_smallest_part_so_far(wrong_seen):
     reduced = reduce_fault(opened, opened.state(ComparedTools).results["wrong"].tool, finish, report)
     assert 1 <= reduced.nodes <= reduced.before == 2 and len(heard) == 4
     finish.set()
-    assert reduce_fault(opened, opened.state(ComparedTools).results["wrong"].tool, finish, lambda words, share: None) is None
+    assert (
+        reduce_fault(opened, opened.state(ComparedTools).results["wrong"].tool, finish, lambda words, share: None)
+        is None
+    )
 
 
 @pytest.mark.slow
