@@ -226,6 +226,48 @@ def test_a_body_may_grow_by_a_share_of_all_weights_those_in_bodies_too(tmp_path)
         assert [[node.op for node in body.nodes] for body in graph.nodes[0].bodies.values()] == [left, left]
 
 
+def with_weights(model: onnx.ModelProto, **shapes: tuple[int, ...]) -> onnx.ModelProto:
+    """The model with random weights of these shapes in its main graph."""
+    random = np.random.default_rng(0)
+    for name, shape in shapes.items():
+        array = random.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return model
+
+
+def in_two_bodies(branch: str, main: str, types: str) -> onnx.ModelProto:
+    """A model whose main graph computes `y` by the branch in a body of a body, and `z` by `main`."""
+    other = "g () => (float[8,64] o) { o = Neg(x) }"
+    inner = f"g () => (float[8,64] s) {{ s = If (b) <then_branch = {branch}, else_branch = {other}> }}"
+    return onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[8,64] x, bool b) => (float[8,64] y, float[8,64] z)'
+        f" {types} {{ z = {main}  y = If (b) <then_branch = {inner}, else_branch = {other}> }}"
+    )
+
+
+def operators_of_inner_body(graph) -> list[str]:
+    inner = graph.producer("y").bodies["then_branch"].nodes[0].bodies["then_branch"]
+    return [node.op for node in inner.nodes]
+
+
+def test_what_a_body_in_a_body_captures_stays_if_the_main_graph_reads_it(tmp_path):
+    branch = "g () => (float[8,64] r) { t = Transpose<perm=[1,0]>(w)  r = MatMul(x, t) }"
+    model = with_weights(in_two_bodies(branch, "MatMul(x, w)", ""), w=(64, 64))
+    onnx.save(model, tmp_path / "m.onnx")
+    for grow, left in ((1, ["Transpose", "MatMul"]), (6, ["MatMul"])):
+        graph = wb.optimize(load_model(tmp_path / "m.onnx"), ["fold_constants"], grow=grow).graph
+        assert operators_of_inner_body(graph) == left
+
+
+def test_a_body_in_a_body_may_grow_by_a_share_of_the_weights_of_the_main_graph(tmp_path):
+    branch = "g () => (float[8,64] r) { t = Tile(c, n)  r = Add(x, t) }"
+    model = with_weights(in_two_bodies(branch, "MatMul(x, w)", "<int64[2] n = {8, 1}>"), w=(64, 64), c=(1, 64))
+    onnx.save(model, tmp_path / "m.onnx")
+    for grow, left in ((1.01, ["Tile", "Add"]), (2, ["Add"])):
+        graph = wb.optimize(load_model(tmp_path / "m.onnx"), ["fold_constants"], grow=grow).graph
+        assert operators_of_inner_body(graph) == left
+
+
 def test_by_default_a_file_grows_by_a_tenth(tmp_path):
     """A constant that would make the file half as large again is not computed; one that takes a twentieth is."""
     for rows, left in ((32, ["Tile", "Add", "Gemm"]), (2, ["Add", "Gemm"])):

@@ -379,7 +379,7 @@ def test_rules_are_tried_again_around_each_change():
     assert [n.op for n in graph.nodes if graph.count_users(n.outputs[0]) or graph.is_output(n.outputs[0])] == ["Abs"]
     assert all(rewrite.by is TWO_NEGS and rewrite.exactness == Exactness.BIT_EXACT for rewrite in found)
     assert found[0].matched_at == "Neg_b" and found[0].root == "Neg_b"
-    none, found = run_rules([TWO_NEGS], NEGS, is_allowed=lambda graph, rewrite, around=None: False)
+    none, found = run_rules([TWO_NEGS], NEGS, is_allowed=lambda graph, rewrite, parents: False)
     assert not found and to_text(none) == to_text(typed(NEGS))
     asked = rule_of("asked", ("Neg",), undo_neg, may_match=lambda graph, node: node.name == "Neg_d")
     assert [rewrite.matched_at for rewrite in run_rules([asked], NEGS)[1]] == ["Neg_d"]
@@ -428,7 +428,7 @@ def test_rules_in_bodies_replace_the_node_and_say_where():
     assert graph.node("If_y").bodies["else_branch"].producer("q").inputs == ("x", "l")
     assert set(graph.node("If_y").operands) >= {"c", "x", "v", "k"}
     asked = []
-    run_rules([TWO_NEGS], BODIES, is_allowed=lambda graph, rewrite, around=None: bool(asked.append(rewrite.root)))
+    run_rules([TWO_NEGS], BODIES, is_allowed=lambda graph, rewrite, parents: bool(asked.append(rewrite.root)))
     assert asked and all(root.startswith("If_y/else_branch/") for root in asked)
 
 

@@ -11,16 +11,11 @@ from typing import Protocol
 from workbench.errors import UserError
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite.core.bodies import closed_body, opened_body, with_body
-from workbench.rewrite.core.limits import NOTHING_AROUND, AroundBody, around_body
+from workbench.rewrite.core.limits import BodyParent, Parents
 from workbench.rewrite.core.rule import NoMatch, Rewrite, Rule
 from workbench.rewrite.core.value_types import with_inferred_types
 
-
-class IsAllowed(Protocol):
-    """Whether a rewrite may be made. around: what lies around the graph, if it is a body."""
-
-    def __call__(self, graph: Graph, proposed: Rewrite, around: AroundBody = NOTHING_AROUND, /) -> bool: ...
-
+IsAllowed = Callable[[Graph, Rewrite, Parents], bool]  # whether the rewrite of the graph may be made
 
 _MAX_REWRITES_PER_NODE = 20  # beyond this, a pass has two rules that undo each other
 _MAX_USERS = 64  # with more, users are not revisited when their value changes: n of them would be tried n times each
@@ -38,7 +33,7 @@ class RunawayError(UserError):
 
 
 def apply_rules(
-    rules: Sequence[Rule], graph: Graph, pass_: PassLike, is_allowed: IsAllowed = lambda *_, **__: True
+    rules: Sequence[Rule], graph: Graph, pass_: PassLike, is_allowed: IsAllowed = lambda *_: True
 ) -> Iterator[Rewrite]:
     """Try the rules on every node in topological order, and again around each change; then in bodies."""
     yield from _in_graph(rules, graph, pass_, is_allowed)
@@ -91,11 +86,8 @@ def _in_bodies(
         def as_outer(inner: Rewrite, where: str = where, path: str = f"{name}/{key}") -> Rewrite:
             return replace(inner, sentence=where + inner.sentence, matched_at=f"{path}/{inner.root}")
 
-        def around_inside(key: str = key, inside: Graph = inside) -> AroundBody:
-            return around_body(graph, graph.node(name), key, inside)
-
-        def is_allowed_inside(innermost: Graph, proposed: Rewrite, around: AroundBody = NOTHING_AROUND) -> bool:
-            return is_allowed(innermost, as_outer(proposed), around + around_inside())
+        def is_allowed_inside(innermost: Graph, proposed: Rewrite, parents: Parents, key: str = key) -> bool:
+            return is_allowed(innermost, as_outer(proposed), (*parents, BodyParent(graph, name, key)))
 
         for inner in apply_rules(rules, inside, pass_, is_allowed_inside):
             inside.apply(inner.edit)
@@ -125,7 +117,7 @@ def _first_match(
             proposed = rule.match(graph, node, pass_).proposed_by(rule, node)
         except NoMatch:
             continue
-        if is_allowed(graph, proposed):
+        if is_allowed(graph, proposed, ()):
             return replace(proposed, edit=with_inferred_types(graph, proposed.edit))
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from workbench.formats.opsets.lowering import newer_in_edit
@@ -16,30 +15,23 @@ _NODE_BYTES = 64  # about the bytes of a node in a file
 
 
 @dataclass(frozen=True)
-class AroundBody:
-    """What lies around a body.
+class BodyParent:
+    """The node that holds a body: its graph, its name, and the body's key in `Node.bodies`."""
 
-    constant_bytes: of the constants there.
-    shared:         constants that the body captures and that others read too, so that they stay.
-    """
+    graph: Graph
+    name: str
+    key: str
 
-    constant_bytes: int = 0
-    shared: frozenset[str] = frozenset()
-
-    def __add__(self, other: AroundBody) -> AroundBody:
-        """What lies around a body in a body."""
-        return AroundBody(self.constant_bytes + other.constant_bytes, self.shared | other.shared)
-
-
-NOTHING_AROUND = AroundBody()
+    def shared_constants(self) -> set[str]:
+        """The constants that the body captures and that others read too, so that they stay."""
+        graph, node = self.graph, self.graph.node(self.name)
+        others = {value for key, body in node.bodies.items() if key != self.key for value in body.captured}
+        captured = [value for value in node.bodies[self.key].captured if value in graph.constants]
+        return {value for value in captured if value in others or graph.users(value) != (node,)}
 
 
-def around_body(graph: Graph, node: Node, key: str, inside: Graph) -> AroundBody:
-    """What of the graph lies around the body under `key` of the node; inside: that body, opened."""
-    others = {value for other, body in node.bodies.items() if other != key for value in body.captured}
-    captured = [value for value in node.bodies[key].captured if value in graph.constants]
-    shared = {value for value in captured if value in others or graph.users(value) != (node,)}
-    return AroundBody(constant_bytes(graph) - constant_bytes(inside), frozenset(shared))
+# of a body, innermost first, so that the last is in the main graph; none for the main graph
+Parents = tuple[BodyParent, ...]
 
 
 @dataclass(frozen=True)
@@ -57,18 +49,18 @@ class RuleLimits:
     keep: frozenset[str] = frozenset()
     kernels: bool = False
 
-    def refusal(self, graph: Graph, edit: Edit, grows_freely: bool = False, around: AroundBody = NOTHING_AROUND) -> str:
+    def refusal(self, graph: Graph, edit: Edit, grows_freely: bool = False, parents: Parents = ()) -> str:
         """Why the edit must not be made; "" if it may.
 
-        grows_freely: constants may take any size. around: what lies around the graph, if it is a body.
+        grows_freely: constants may take any size. parents: of the graph, if it is a body.
         """
         removed = self._removed_name(graph, edit)
         if removed:
             return f"'{removed}' is to be kept"
         limited = self.constant_bytes is not None and not grows_freely
-        growth = _growth(graph, edit, around.shared) if limited else 0
+        growth = _growth(graph, edit, parents) if limited else 0
         if self.constant_bytes is not None and growth > _SMALL:
-            after = around.constant_bytes + constant_bytes(graph) + growth
+            after = constant_bytes(parents[-1].graph if parents else graph) + growth
             if after > self.constant_bytes and after + _growth_to_come(graph, edit) > self.constant_bytes:
                 return f"constants would take {after:,} bytes, and may take {self.constant_bytes:,}; --grow sets that"
         return self.opset_refusal(graph, edit) or (without_kernel(graph, edit) if self.kernels else "")
@@ -110,12 +102,13 @@ def _nodes(graph: Graph) -> int:
     return len(graph) + sum(inner)
 
 
-def _growth(graph: Graph, edit: Edit, shared: Collection[str]) -> int:
-    """The bytes of new constants, minus those of constants that nothing reads any more. shared: what others read."""
+def _growth(graph: Graph, edit: Edit, parents: Parents) -> int:
+    """The bytes of new constants, minus those of constants that nothing reads any more."""
     new = sum(tensor.nbytes for tensor in edit.constants.values() if tensor is not None)
     if new <= _SMALL:
         return new
     removed = {*edit.remove}
+    shared = {value for parent in parents for value in parent.shared_constants()}
     read = {value for node in edit.insert for value in node.operands}
     operands = {value for name in edit.remove for value in graph.node(name).operands}
     return new - sum(

@@ -24,7 +24,7 @@ from workbench.rewrite.core.equal_constants import shared_constants
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.exclusion import NOTHING_EXCLUDED, ExcludedRewrites
 from workbench.rewrite.core.greedy_driver import apply_rules
-from workbench.rewrite.core.limits import NOTHING_AROUND, AroundBody
+from workbench.rewrite.core.limits import Parents
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.permission import why_not_allowed
 from workbench.rewrite.core.rule import Example, Refusal, Rewrite, Rule
@@ -137,10 +137,10 @@ class Pass:
                 return iter(())
             return self.cleaned(graph, context) if self.cleans_up else self.rewrites(graph, context)
 
-        def is_allowed(graph: Graph, proposed: Rewrite, around: AroundBody = NOTHING_AROUND) -> bool:
+        def is_allowed(graph: Graph, proposed: Rewrite, parents: Parents) -> bool:
             if proposed in exclude:
                 return False
-            return not why_not_allowed(graph, proposed, context, self.grows_freely, around)
+            return not why_not_allowed(graph, proposed, context, self.grows_freely, parents)
 
         rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(context.mode)]
         return apply_rules(rules, graph, self, is_allowed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from workbench.ir import Graph
 from workbench.rewrite.core.amplified_rounding import amplifier_of_edit
 from workbench.rewrite.core.exactness import EXACT, ROUNDS_ANEW
-from workbench.rewrite.core.limits import NOTHING_AROUND, AroundBody
+from workbench.rewrite.core.limits import Parents
 from workbench.rewrite.core.packing import newly_prepacked
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.rule import Rewrite
@@ -19,12 +19,12 @@ def why_not_allowed(
     proposed: Rewrite,
     context: PassContext,
     grows_freely: bool = False,
-    around: AroundBody = NOTHING_AROUND,
+    parents: Parents = (),
 ) -> str:
     """Why the rewrite that a rule proposes must not be made, completing "would act here, but"; "" if it may.
 
     graph: before the rewrite; of a rewrite in a body, the body. grows_freely: as in `Pass`.
-    around: what lies around a body.
+    parents: of a body.
     """
     if proposed.by is not None and not proposed.by.exactness.runs_in(context.mode):
         return f"not in mode {context.mode}, since its results are {proposed.by.results}"
@@ -34,4 +34,4 @@ def why_not_allowed(
     amplifier = amplifier_of_edit(graph, proposed.edit) if proposed.exactness in ROUNDS_ANEW else None
     if amplifier is not None:
         return amplifier.sentence
-    return context.limits.refusal(graph, proposed.edit, grows_freely, around)
+    return context.limits.refusal(graph, proposed.edit, grows_freely, parents)

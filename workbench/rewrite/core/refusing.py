@@ -12,7 +12,7 @@ from workbench.ir import Graph, Node
 from workbench.rewrite.core.bodies import opened_body
 from workbench.rewrite.core.exclusion import NOTHING_EXCLUDED, ExcludedRewrites
 from workbench.rewrite.core.identity import RewriteId
-from workbench.rewrite.core.limits import NOTHING_AROUND, AroundBody, around_body
+from workbench.rewrite.core.limits import BodyParent, Parents
 from workbench.rewrite.core.pass_context import PassContext
 from workbench.rewrite.core.passes import Pass
 from workbench.rewrite.core.permission import why_not_allowed
@@ -59,19 +59,19 @@ def _by_rules(
     names: Collection[str] | None,
     excluded: ExcludedRewrites,
     path: str = "",
-    around: AroundBody = NOTHING_AROUND,
+    parents: Parents = (),
 ) -> Iterator[RuleRefusal]:
-    """path: "loop/body/" if the graph is a body; "" for the main graph. around: what lies around a body."""
+    """path: "loop/body/" if the graph is a body; "" for the main graph. parents: of a body."""
     rules = pass_.rules_of_run() if names is None else pass_.rules  # rules_of_run may make a table of all nodes
     for node in _chosen(graph, names):
         for rule in rules:
             if node.op in rule.operators or "*" in rule.operators:
-                sentence = sentence_at(rule, graph, node, pass_, context, excluded, path, around)
+                sentence = sentence_at(rule, graph, node, pass_, context, excluded, path, parents)
                 yield RuleRefusal(rule.name, node.name, sentence)
         for key, body in node.bodies.items():
             inside, place = opened_body(graph, body), f"{path}{node.name}/{key}/"
-            around_inside = around + around_body(graph, node, key, inside)
-            for refused in _by_rules(pass_, inside, context, None, excluded, place, around_inside):
+            of_body = (BodyParent(graph, node.name, key), *parents)
+            for refused in _by_rules(pass_, inside, context, None, excluded, place, of_body):
                 yield RuleRefusal(refused.rule, node.name, f"in {key} of {node}: {refused.sentence}")
 
 
@@ -87,11 +87,11 @@ def sentence_at(
     context: PassContext,
     excluded: ExcludedRewrites = NOTHING_EXCLUDED,
     path: str = "",
-    around: AroundBody = NOTHING_AROUND,
+    parents: Parents = (),
 ) -> str:
     """Why the rule does nothing at the node, or what it would do there.
 
-    path: of the body that holds the node. around: what lies around that body.
+    path, parents: of the body that holds the node.
     """
     try:
         proposed = rule.match(graph, node, pass_).proposed_by(rule, node)
@@ -101,5 +101,5 @@ def sentence_at(
         return f"the rule failed with {type(error).__name__}: {error}"
     if excluded.names(rule.name, f"{path}{node.name}"):
         return f"left out, since results differ with it: {proposed.sentence}"
-    why_not = why_not_allowed(graph, proposed, context, pass_.grows_freely, around)
+    why_not = why_not_allowed(graph, proposed, context, pass_.grows_freely, parents)
     return f"would act here, but {why_not}" if why_not else f"would act here: {proposed.sentence}"
