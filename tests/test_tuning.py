@@ -15,10 +15,12 @@ import pytest
 import workbench as wb
 from tests.commands import NPU, SAMPLES, KeptWorker, commands_share, heeds_ctrl_c
 from tests.conftest import ROOT
+from tests.loading import saved
 from tests.running import typed
 from tests.test_tuning_halving import Simulated
 from workbench.errors import UserError
 from workbench.evidence.verification.verifier import Verifier
+from workbench.formats.io import load_model
 from workbench.interfaces.study.tuning import bounds, latency
 from workbench.interfaces.study.tuning.budget import Budget, parse_budget
 from workbench.interfaces.study.tuning.evidence import Evidence, dominates, evidence_of
@@ -485,6 +487,23 @@ def test_a_recipe_says_all_that_passes_do(tmp_path, refused, more):
     assert f"{more[0]} cannot be given with --recipe" in said
     said = refused("optimize", SMALL, "--recipe", tmp_path / "r.toml", "-o", tmp_path / "o.onnx", "--preset", "none")
     assert "not allowed with argument" in said
+
+
+def test_options_of_a_precision_need_one_beside_a_recipe_too(tmp_path, refused):
+    save_recipe(recipe(), tmp_path / "r.toml")
+    written = ("--recipe", tmp_path / "r.toml", "-o", tmp_path / "o.onnx")
+    assert "need --precision" in refused("optimize", SMALL, *written, "--max-error", "0.1")
+
+
+def test_sizes_are_fixed_or_freed_before_the_passes_of_a_recipe(tmp_path, done):
+    """It was tuned for these sizes or for others; what the file takes is the user's choice."""
+    save_recipe(recipe(), tmp_path / "r.toml")
+    cases = (("N", ("--dims", "N=3", "--fix-dims"), 3), ("2", ("--free-dims", "x:0=M"), "M"))
+    for size_before, words, size in cases:
+        text = f"g (float[{size_before},4] x) => (float[{size_before},4] y) {{ a = Neg(x)  y = Relu(a) }}"
+        model = saved(tmp_path, text)
+        done("optimize", model, "--recipe", tmp_path / "r.toml", "-o", tmp_path / "o.onnx", *words)
+        assert load_model(tmp_path / "o.onnx").tensor_type("x").shape == (size, 4)
 
 
 # ---- the command ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.analysis.metrics import step_metrics
@@ -176,9 +176,11 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
 
 def pipeline_values(chosen: argparse.Namespace) -> dict[str, Any]:
     """The values of the fields of `PipelineRequest`. Raises UserError."""
-    recipe = _recipe(chosen)
+    recipe, options = _recipe(chosen), _pipeline_options(chosen)
+    if recipe is not None:
+        options = replace(recipe.pipeline, fix_dims=options.fix_dims, free_dims=options.free_dims)
     return {
-        "pipeline": _pipeline_options(chosen) if recipe is None else recipe.pipeline,
+        "pipeline": options,
         "target": (chosen.target or machine_target()) if recipe is None else recipe.target,
         "mode": (chosen.mode or DEFAULT_MODE) if recipe is None else recipe.mode,
         "inputs": chosen.inputs,
