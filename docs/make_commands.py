@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-FOLDER = HERE / "reference" / "commands"
+FOLDER = "reference/commands"  # in docs/
 PROGRAM = "graph-workbench"
 WIDTH = "84"  # characters of a line of usage
 
@@ -93,16 +93,7 @@ def _as_markdown(details: str) -> str:
     return re.sub(r"(?<![`\w-])(WORKBENCH_[A-Z_]+|--[a-z][\w-]*)(?![`\w])", r"`\1`", text)
 
 
-def write() -> None:
-    """The pages, and none of an earlier time."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    made = pages()
-    for old in FOLDER.glob("*.md"):
-        if old.name not in made:
-            old.unlink()
-    for name, text in made.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    write()
+    from docs.made_pages import write_pages
+
+    write_pages({f"{FOLDER}/{name}": text for name, text in pages().items()}, FOLDER)

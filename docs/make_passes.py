@@ -14,7 +14,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))  # before docs/, where a folder is called as the passes are
 
-FOLDER = HERE / "passes"
 MODES = ("exact", "ieee", "fast")  # from the strictest on
 LINE = 76  # characters of a preset's text
 
@@ -30,6 +29,7 @@ def pages() -> dict[str, str]:
 def listed(classes: Mapping) -> str:
     """The list: presets, and a table of the passes of each folder."""
     import passes
+    from docs.made_pages import folder_title
 
     parts = [
         "# Passes",
@@ -47,8 +47,7 @@ def listed(classes: Mapping) -> str:
         groups.setdefault(cls.__module__.rpartition(".")[0], []).append(row)
     for module in sorted(groups):
         about = inspect.getdoc(sys.modules[module]).partition("\n\n")[0]
-        folder = module.rpartition(".")[2]
-        title = folder.capitalize() if len(folder) > 3 else folder.upper()
+        title = folder_title(module.rpartition(".")[2])
         head = "| pass | what it does | rules | which act from mode |\n|---|---|---:|---|"
         parts += [f"## {title}", about, "\n".join([head, *groups[module]])]
     return "\n\n".join(parts) + "\n"
@@ -156,16 +155,7 @@ def _by_lines(pipeline: str) -> str:
     return textwrap.fill(" ".join(pipeline.replace(",", ", ").split()).replace("( ", "(").replace(", )", ")"), LINE)
 
 
-def write() -> None:
-    """The pages, and none of a pass that is no more."""
-    made = pages()
-    FOLDER.mkdir(exist_ok=True)
-    for old in FOLDER.glob("*.md"):
-        if f"passes/{old.name}" not in made:
-            old.unlink()
-    for place, text in made.items():
-        (HERE / place).write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    write()
+    from docs.made_pages import write_pages
+
+    write_pages(pages(), "passes")

@@ -98,5 +98,6 @@ def _names(rooms: Collection[str]) -> str:
 
 if __name__ == "__main__":
     from tests.test_architecture import ROOMS
+    from workbench.support.files import write_text
 
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), ROOMS), encoding="utf-8")
+    write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8"), ROOMS))

@@ -37,5 +37,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs for each page: a link to a file of docs/results becomes one to its table."""
+    if not _LINK.search(markdown):
+        return markdown
     tables = places(published_parts())
     return _LINK.sub(lambda link: f"]({link[1]}{tables.get(link[2], link[2])})", markdown)

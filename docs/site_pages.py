@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from docs.made_pages import folder_title  # noqa: E402
+
 FROM_THE_TOP = {
     "index.md": "README.md",
     "contributing.md": "CONTRIBUTING.md",
@@ -77,8 +82,7 @@ def pass_pages() -> list[dict[str, Any]]:
         if file.stem in made:
             by_folder.setdefault(file.parent.name, []).append(file.stem)
     return [
-        {folder.capitalize() if len(folder) > 3 else folder.upper(): [{name: f"passes/{name}.md"} for name in names]}
-        for folder, names in by_folder.items()
+        {folder_title(folder): [{name: f"passes/{name}.md"} for name in names]} for folder, names in by_folder.items()
     ]
 
 

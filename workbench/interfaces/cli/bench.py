@@ -47,7 +47,7 @@ of oneDNN and BLAS remain, and the other groups run operator by operator, which 
 no kernel for that are copied. What operators allocate in passing is named beside the arena. Outputs lie in the arena
 until the next run.
 - streams: concurrent CUDA streams in such an arena, recorded as one CUDA graph. Both ways are timed when a model is
-opened. Operators run one after the other on a CPU, if that is faster, or if last bits differ.
+opened. Operators run one after the other on a CPU, and on a GPU where that is faster or last bits would differ.
 - torch-compile, torch-compile-autotuned: torch's compiler; the second tries several kernels for every product and
 convolution, which takes minutes
 - cuda-graphs: the operators one by one, launched together

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -96,7 +97,9 @@ def graph_rule(
 
 def _choices(before: str, operators: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
     """Each way to let the names of operators in the graph stand for one."""
-    named = [[(name, operator) for operator in operators[name]] for name in operators if f"{name}(" in before]
+    named = [
+        [(name, operator) for operator in operators[name]] for name in operators if re.search(rf"\b{name}\(", before)
+    ]
     return map(dict, product(*named))
 
 

@@ -165,6 +165,7 @@ class Match:
     values: the value bound to each term of the left side.
     data:   numbers, attributes and computed data, by name.
     matched: the matched nodes, by name.
+    computed: what functions of the match computed so far, by name.
     """
 
     graph: Graph
@@ -173,6 +174,7 @@ class Match:
     values: Mapping[Term, str]
     data: Mapping[str, Any]
     matched: Mapping[str, Node]
+    computed: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -284,13 +286,9 @@ class Match:
         """A number, an attribute, an operator, further operands, or what a function computes, by name."""
         if name in self.data:
             return self.data[name]
-        if name in self.pattern.computed and name not in self._computed:
-            self._computed[name] = self.pattern.computed[name](self)
-        return self._computed.get(name, default)
-
-    @cached_property
-    def _computed(self) -> dict[str, Any]:
-        return {}
+        if name in self.pattern.computed and name not in self.computed:
+            self.computed[name] = self.pattern.computed[name](self)
+        return self.computed.get(name, default)
 
     def _term(self, name: str) -> Term:
         return self.pattern.names.get(name, Variable(name))
