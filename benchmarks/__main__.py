@@ -23,17 +23,17 @@ from benchmarks.shared.benchmark import benchmark, print_items
 FOLDER = Path(__file__).resolve().parent
 
 
-def main(words: list[str]) -> None:
-    if not words:
+def main(argv: list[str]) -> None:
+    if not argv:
         print(listing())
-    elif words[0] == "publish":
-        publish(words[1:])
-    elif words[0] == "draw":
+    elif argv[0] == "publish":
+        publish(argv[1:])
+    elif argv[0] == "draw":
         draw()
-    elif words[0] in NAMES:
-        print_items(benchmark(words[0]).run(words[1:]))
+    elif argv[0] in NAMES:
+        print_items(benchmark(argv[0]).run(argv[1:]))
     else:
-        print_usage(words[0])
+        print_usage(argv[0])
 
 
 def print_usage(word: str) -> None:

@@ -136,8 +136,8 @@ def rows(command: str, kind: str, make: Callable[[int], ModelProto], sizes: tupl
 
 def cpu_seconds(command: str, model: Path, out: Path) -> float:
     """Not verified, which exit code 3 says."""
-    words = graph_workbench(command, "--preset", "simplify", "--no-verify", model, "-o", out)
-    return ran(words, allowed=(0, 3)).cpu_seconds
+    command_line = graph_workbench(command, "--preset", "simplify", "--no-verify", model, "-o", out)
+    return ran(command_line, allowed=(0, 3)).cpu_seconds
 
 
 BENCHMARK = Benchmark(measure, (TABLE,), (option("commands", nargs="*", help="optimize, report; else both"),))

@@ -71,8 +71,8 @@ def main() -> None:
 
 def run_part(part: str, out: Path, device: str, small: bool, limit_s: float) -> str:
     """Run a part for at most limit_s; then end its processes. Returns "done", or how it ended."""
-    words = [part, str(out.resolve()), device, str(int(small)), f"{limit_s:.0f}"]
-    command = [sys.executable, "-m", "benchmarks.gpu.parts", *words]
+    arguments = [part, str(out.resolve()), device, str(int(small)), f"{limit_s:.0f}"]
+    command = [sys.executable, "-m", "benchmarks.gpu.parts", *arguments]
     cache = {"WORKBENCH_CACHE": str((out / "cache").resolve()), "PYTHONUNBUFFERED": "1"}
     with (out / f"{part}.log").open("ab") as log:
         process = subprocess.Popen(

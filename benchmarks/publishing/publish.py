@@ -24,7 +24,7 @@ from workbench.support.files import write_text
 PAGE = DATA.parent / "results.md"
 
 
-def publish(words: list[str]) -> None:
+def publish(argv: list[str]) -> None:
     """The command `publish` with these arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks publish",
@@ -34,10 +34,10 @@ def publish(words: list[str]) -> None:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--only", choices=NAMES, metavar="NAME", help="the other parts stay as they are")
     parser.add_argument("--instances", type=Path, metavar="FOLDER", help="MiniMalloc's, *.csv")
-    chosen = parser.parse_args(words)
+    chosen = parser.parse_args(argv)
     if chosen.only is None:
         for name in NAMES:
-            command = [sys.executable, "-m", "benchmarks", "publish", *words, "--only", name]
+            command = [sys.executable, "-m", "benchmarks", "publish", *argv, "--only", name]
             subprocess.run(command, cwd=ROOT, check=True)
         return
     real = RealModels(chosen.folder, chosen.instances)
@@ -50,7 +50,7 @@ def measured(one: Benchmark, real: RealModels) -> tuple[PublishedMeasurement, ..
     """What is measured now, or was on other machines."""
     if one.measurements is not None:
         return tuple(one.measurements())
-    content = content_of(chain.from_iterable(one.run(words) for words in one.published(real)))
+    content = content_of(chain.from_iterable(one.run(arguments) for arguments in one.published(real)))
     return (PublishedMeasurement(today(), machine(), versions(), tuple(content)),)
 
 

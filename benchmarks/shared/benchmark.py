@@ -78,7 +78,7 @@ class Benchmark:
     name: str = field(default="", compare=False)
     about: str = field(default="", compare=False)
 
-    def run(self, words: Sequence[str]) -> Iterable[Item]:
+    def run(self, argv: Sequence[str]) -> Iterable[Item]:
         """Its results with these arguments."""
         parser = argparse.ArgumentParser(
             prog=f"python -m benchmarks {self.name}",
@@ -87,7 +87,7 @@ class Benchmark:
         )
         for one in self.options:
             parser.add_argument(*one.names, **one.settings)
-        return self.measure(parser.parse_args(words))
+        return self.measure(parser.parse_args(argv))
 
 
 def benchmark(name: str) -> Benchmark:
@@ -106,8 +106,8 @@ def option(*names: str, **settings: Any) -> Option:
 
 
 def repeat(default: int | None, help: str = "runs of each") -> Option:
-    said = help if default is not None else "runs of each (default: until every median is known to one percent)"
-    return option("--repeat", type=int, default=default, help=said)
+    help_text = help if default is not None else "runs of each (default: until every median is known to one percent)"
+    return option("--repeat", type=int, default=default, help=help_text)
 
 
 MODELS = (

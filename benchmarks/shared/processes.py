@@ -29,9 +29,9 @@ class Ran:
     text: str
 
 
-def graph_workbench(*words: object) -> list[str]:
+def graph_workbench(*arguments: object) -> list[str]:
     """The command `graph-workbench` of the folder in which it is run."""
-    return [sys.executable, "-m", "workbench", *map(str, words)]
+    return [sys.executable, "-m", "workbench", *map(str, arguments)]
 
 
 def ended(

@@ -34,11 +34,11 @@ def update_examples(cls: type[Pass], file: Path) -> list[str]:
     for subject, example in examples_by_subject(cls):
         fields = source.fields_of(example)
         graph, step = carried_out(cls, example)
-        said = tuple(rewrite.sentence for rewrite in step.rewrites)
-        if said and not _is_stated(graph, example):
+        sentences = tuple(rewrite.sentence for rewrite in step.rewrites)
+        if sentences and not _is_stated(graph, example):
             source.write(f"the graph `after` of the {subject}", fields.get("after"), graph)
-        if said and said != example.sentences:
-            source.write(f"the sentences of the {subject}", fields.get("sentences"), said)
+        if sentences and sentences != example.sentences:
+            source.write(f"the sentences of the {subject}", fields.get("sentences"), sentences)
     for rule in cls.rules:
         for i, refusal in enumerate(rule.refusals, 1):
             fields = source.fields_of(refusal)
