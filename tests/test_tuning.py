@@ -216,6 +216,18 @@ def test_a_backend_with_the_kernels_of_one_that_is_far_behind_is_not_searched():
     assert {dropped[label].why for label in arms if label.startswith("torch")} == {why.format("torch")}
 
 
+def test_an_addition_that_only_a_slower_preset_has_is_tried_with_it():
+    arms = arms_of("fused")
+    slow = {"none": 1.2, "normalize": 1.0, "simplify": 1.1}
+    true = {label: slow[one.pipeline.preset] for label, (one, _) in arms.items()}
+    true["fused, simplify, groups of least traffic"] = 0.8
+    simulated = Simulated(true, noise=0.001)
+
+    *_, last = latency.search_latency(arms, simulated, batch_size=8)
+    assert last.best == "fused, simplify, groups of least traffic"
+    assert "fused, simplify, layout greedy" not in simulated.opened  # `normalize` has it too and is faster
+
+
 def test_what_adds_to_a_slower_preset_is_not_opened():
     arms = arms_of("torch", "onnxruntime")
     slow = {"none": 1.3, "normalize": 1.2, "simplify": 1.0}

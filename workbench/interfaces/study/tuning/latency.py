@@ -1,8 +1,9 @@
 """The search for the least latency. It opens few candidates, since opening one takes longer than measuring it.
 
 First, the plainest pipeline of each backend is compared. Then the backends are searched one by one, the fastest first.
-In each, the presets are compared, then the fastest preset with a layout or with fused patterns, then with both. A
-pipeline is opened only if the pipeline that it extends was a gain. What remains goes through successive halving.
+In each, the presets are compared, then each addition (a layout, fused patterns) to the fastest preset that has it, then
+two of them. A pipeline is opened only if the pipeline that it extends was a gain. What remains goes through successive
+halving.
 
 Four assumptions save time; `benchmarks/tuning.py` measures how far they hold:
 
@@ -103,11 +104,11 @@ def _search_backend(search: _Search, execution: Execution) -> Iterator[Standing]
         slowness = _slowness_text(search, execution, fastest)
         search.drop(search.waiting(execution), f"{slowness} with the best preset, more than further passes can gain")
         return
-    fastest_preset = search.fastest(execution, excluded=unoptimized)  # nothing extends the unoptimized model
-    faster = [] if fastest_preset is None else [fastest_preset]
-    while added := [label for label in search.waiting(execution) if any(search.extends(label, one) for one in faster)]:
+    added = search.first_additions(execution)
+    while added:
         yield from search.compare(added)
         faster = [one for one in added if search.gains(one, fastest)]
+        added = [label for label in search.waiting(execution) if any(search.extends(label, one) for one in faster)]
     search.drop(
         search.waiting(execution), f"the pipeline that it extends gains nothing in {_execution_text(execution)}"
     )
@@ -137,6 +138,16 @@ class _Search:
         pipeline, shorter = self.pipeline(label), self.pipeline(other)
         return pipeline.preset == shorter.preset and pipeline.more[:-1] == shorter.more and bool(pipeline.more)
 
+    def first_additions(self, execution: Execution) -> list[str]:
+        """What extends a preset by one addition: each addition once, with the fastest preset that has it."""
+        presets = [label for label in self.candidates_of(execution) if label in self.ratios]
+        first: dict[str, str] = {}
+        for preset in sorted(presets, key=lambda label: self.ratios[label].ratio):
+            for label in self.waiting(execution):
+                if self.extends(label, preset):
+                    first.setdefault(self.pipeline(label).more[0], label)
+        return list(first.values())
+
     @property
     def remaining(self) -> list[str]:
         """The candidates that ran and were not dropped."""
@@ -148,9 +159,9 @@ class _Search:
             label for label in self.candidates_of(execution) if label not in self.ratios and label not in self.dropped
         ]
 
-    def fastest(self, execution: Execution, excluded: Sequence[str] = ()) -> str | None:
-        """The fastest candidate of a backend that ran and is not excluded; None if there is none."""
-        ran = [label for label in self.candidates_of(execution) if label in self.ratios and label not in excluded]
+    def fastest(self, execution: Execution) -> str | None:
+        """The fastest candidate of a backend that ran; None if there is none."""
+        ran = [label for label in self.candidates_of(execution) if label in self.ratios]
         return min(ran, key=lambda label: self.ratios[label].ratio, default=None)
 
     def ratio_of_plainest(self, execution: Execution) -> float:
