@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
+from collections import Counter
 from pathlib import Path
 from zlib import crc32
 
@@ -43,7 +44,7 @@ if "WORKBENCH_CACHE" not in os.environ:  # set by the first process for all of t
 
 def pytest_addoption(parser):
     parser.addoption("--run-slow", action="store_true", help="run the slow tests too")
-    less = "of the slow tests one in N, others for each commit: 2 in .ci/run"
+    less = "of the slow tests one in N, others for each commit: 4 in .ci/run"
     parser.addoption("--slow-one-in", type=int, default=1, metavar="N", help=less)
     thorough = "and one in N of the thorough ones: 10 in .ci/run, 1 in make test-all"
     parser.addoption("--run-thorough", type=int, default=0, metavar="N", help=thorough)
@@ -57,7 +58,21 @@ def _commit() -> str:
     return told.stdout.strip()
 
 
+def _mark_later_cases(items):
+    """Where a test has the mark slow_after(n), its cases after the first n that are not slow by themselves are slow."""
+    quick = Counter()
+    for item in items:
+        mark = item.get_closest_marker("slow_after")
+        if mark is None or {"slow", "thorough"} & set(item.keywords):
+            continue
+        test = item.path, item.originalname
+        quick[test] += 1
+        if quick[test] > mark.args[0]:
+            item.add_marker("slow")
+
+
 def pytest_collection_modifyitems(config, items):
+    _mark_later_cases(items)
     slow = config.getoption("--slow-one-in") if config.getoption("--run-slow") else 0
     one_in = {"thorough": config.getoption("--run-thorough"), "slow": slow}
     commit = _commit() if max(one_in.values()) > 1 else ""

@@ -85,6 +85,7 @@ def test_the_page_has_one_file_and_its_commands():
     assert len(COMMANDS) == 6
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("command", [pytest.param(c, marks=pytest.mark.slow) if c == LONG else c for c in COMMANDS])
 def test_each_command_of_the_page_works(project, command):
     done = run(command, project)

@@ -157,6 +157,7 @@ def test_uploads_leave_nothing_behind(tmp_path, monkeypatch):
 # ---- Optimize --------------------------------------------------------------------------
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("stem", [s if s in SMALL else pytest.param(s, marks=pytest.mark.slow) for s in SAMPLES])
 def test_the_default_preset_keeps_every_sample_equal(stem):
     at = through_optimize(stem)
@@ -173,6 +174,7 @@ def optimize_page():
     return cache(through_optimize)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(("stem", "strategy", "profile"), COMBINED)
 def test_every_strategy_and_profile(optimize_page, stem, strategy, profile):
     """On the smallest sample all combinations; on each other every strategy, the profiles in rotation."""
@@ -241,6 +243,7 @@ def test_passes_move_up_and_down_and_back():
     assert len(history(at)) == len(PRESET) + 1
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("preset", ["normalize", "simplify"])
 @pytest.mark.parametrize("before", ["none", "greedy"])
 def test_a_strategy_chosen_in_a_session_from_a_link_takes_the_place_that_it_has_without(preset, before):

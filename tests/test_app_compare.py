@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import onnx
+import pytest
 
 import workbench as wb
 from tests.pages import LIMIT_S, drawn, fine, opened_sample, page, words
@@ -58,6 +59,7 @@ def test_a_file_against_itself_has_nothing_unmatched_and_computes_the_same():
     assert all(version[1] > 1 for box in scene["boxes"] for version in box["v"]), "nothing goes"
 
 
+@pytest.mark.slow
 def test_two_files_are_digested_and_a_click_frames_the_place(tmp_path):
     opened, file = opened_sample("ppocr_cls_v2"), tmp_path / "optimized.onnx"
     wb.export(wb.optimize(opened.graph).graph, file)
@@ -89,6 +91,7 @@ def test_a_wrong_file_is_told_and_its_place_is_in_the_list(tmp_path):
     assert kinds(at) == ["Relu -> Sigmoid, 1 time"]
 
 
+@pytest.mark.slow
 def test_the_latency_of_both_is_measured_on_a_click():
     opened = opened_sample("conv_relu_conv_relu")
     open_other(opened, opened.path)
@@ -124,6 +127,7 @@ def test_a_link_opens_the_other_file_and_says_what_is_wrong_with_it():
     assert "upload another model" in words(at)
 
 
+@pytest.mark.slow
 def test_it_starts_with_the_original_beside_the_result():
     opened = opened_sample("ppocr_cls_v2")
     at = fine(page("compare", opened).run())

@@ -25,6 +25,7 @@ def test_a_card_for_each_kind_and_a_click_shows_its_first_place():
     assert not at.session_state[WHOLE] and shown(at) == (place.step, place.rewrite + 1)
 
 
+@pytest.mark.slow
 def test_the_way_through_its_places_and_back_to_the_whole():
     at = optimize("ppocr_cls_v2")
     kind = change_digest(history(at)).kinds[1]

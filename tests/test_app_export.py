@@ -57,6 +57,7 @@ def test_what_the_pipeline_has_already_is_no_further_file(how, missing, opens_in
     assert "narrower type" in found.get(FLOAT16, found[ANY]).opens_in
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     ("title", "suffix", "shows"),
     [

@@ -37,6 +37,7 @@ def test_a_new_session_is_to_become_smaller():
     assert "261 → 125" in card(at) and "not measured" in card(at)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("goal", GOALS)
 def test_a_goal_sets_the_preset_and_the_strategy(goal):
     at = optimize()

@@ -71,6 +71,7 @@ def from_link(name: str, **parameters: str | list[str]) -> AppTest:
     return fine(at.run())
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", PAGES_OF_RESULTS)
 def test_a_link_to_any_page_has_run_its_pipeline(name):
     at = from_link(name)

@@ -135,6 +135,7 @@ def test_a_stopped_matrix_says_one_thing():
     assert "Nothing is measured" not in words(at)
 
 
+@pytest.mark.slow
 def test_a_block_that_cannot_run_is_a_sentence():
     at = asked(small(), Batches="1 1000000000", Repetitions=1)
     fine(measured(at))

@@ -20,6 +20,7 @@ _BESIDE = 4  # threads of other sessions
 _OPENED = 13
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", ["open", "optimize", "memory"])
 def test_a_model_is_freed_when_others_have_taken_its_place(name):
     at = page(name, opened_sample("npu_types"))

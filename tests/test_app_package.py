@@ -31,6 +31,7 @@ def opened_package(*passes):
     return opened, fine(at.radio(key=f"write_{opened.number}").set_value("Compiled torch package (.pt2)").run())
 
 
+@pytest.mark.slow
 def test_the_package_and_its_device_are_offered_beside_onnx():
     opened, at = opened_package()
     assert at.selectbox(key=f"package_device_{opened.number}").value == "cpu"

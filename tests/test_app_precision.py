@@ -24,6 +24,7 @@ def test_the_operator_that_loses_most_comes_first():
     assert at.dataframe, "and the first is kept"
 
 
+@pytest.mark.slow
 def test_a_model_without_such_operators_is_a_sentence():
     at = page("precision", opened_sample("silero_vad")).run()
     at.selectbox(key="precision_type").set_value("float16")

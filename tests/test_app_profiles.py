@@ -35,6 +35,7 @@ def press(at, label: str):
     return next(button for button in at.button if button.label == label).click().run()
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", ["optimize", "layouts"])
 def test_a_profile_is_made_from_a_copy_and_chosen(name):
     at = editor(name, start="npu")

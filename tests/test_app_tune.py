@@ -32,6 +32,7 @@ def pressed(at: AppTest, **settings: str) -> AppTest:
     return next(button for button in at.button if button.label == "Tune").click().run()
 
 
+@pytest.mark.slow
 def test_the_smallest_file_is_found_and_its_pipeline_is_used_on_optimize(at, tmp_path):
     assert "Nothing is tuned yet" in words(fine(at.run()))
     fine(pressed(at, Best_for="size"))

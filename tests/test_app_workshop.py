@@ -251,6 +251,7 @@ def test_a_draft_that_never_ends_leaves_the_page_working_and_is_not_saved(at, fo
     assert not at.button(key="save_pass").disabled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "said"),
     [

@@ -86,6 +86,7 @@ def test_narrow_light_models(name, tmp_path):
     assert written > 0.8 * len(arena.steps)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "mixed"])
 def test_the_plan_is_for_the_types_of_the_run(dtype, tmp_path):
     onnx.save(random_light("squeezenet", narrow=8), tmp_path / "m.onnx")
@@ -110,6 +111,7 @@ def test_what_is_converted_on_its_way_is_converted_in_each_run():
             torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planner", [thorough_unless(name == "exact", name) for name in sorted(planners())])
 def test_every_planner(planner):
     check(wb.load("sample_models/ppocr_cls_v2.onnx"), planner)

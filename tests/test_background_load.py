@@ -82,6 +82,7 @@ def test_a_ratio_of_calm_times_is_busy_if_others_crowded():
     assert notes.notes_of({}, "cpu") == []
 
 
+@pytest.mark.slow
 def test_threads_of_torch_do_not_keep_a_core_for_long(tmp_path):
     """Unless the user says how they wait."""
     if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:

@@ -246,6 +246,7 @@ def nested(depth):
     return _varint(8) + _varint(10) + field(7, graph) + field(8, helper.make_opsetid("", 23).SerializeToString())
 
 
+@pytest.mark.slow
 def test_bodies_in_bodies(run, refused, tmp_path):
     path = saved(tmp_path, nested(30))
     code, out, _ = run("inspect", path)
@@ -312,6 +313,7 @@ FATAL = {
 }
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(("op", "operands", "results", "attributes", "said"), FATAL.values(), ids=FATAL)
 def test_what_ends_shape_inference_is_refused_before(tmp_path, op, operands, results, attributes, said):
     call = helper.make_node(op, operands, results, **attributes)

@@ -91,6 +91,7 @@ def test_what_is_published_can_be_asked_for(name, tmp_path):
         one.run(words)
 
 
+@pytest.mark.slow
 def test_models_have_names(tmp_path):
     """A file, a folder, a sample, and one that is generated; the runner itself imports no onnx for them."""
     (tmp_path / "mine.onnx").write_bytes((SAMPLE_FOLDER / "npu_path.onnx").read_bytes())

@@ -73,6 +73,7 @@ def by_brute_force(channels, found, results, demands) -> int:
     return min(costs)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("start", range(0, 60, 20))
 def test_random_networks_reach_what_brute_force_finds(start):
     for seed in range(start, start + 20):

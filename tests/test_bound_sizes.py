@@ -102,6 +102,7 @@ def test_symbols_of_an_inference_long_ago_mean_nothing_here():
     assert graph.shape("strange") == (None, 7)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "path",
     [thorough_unless("unet" not in path.stem, path) for path in sorted(CORPUS.glob("*.onnx"))],

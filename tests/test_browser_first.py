@@ -148,6 +148,7 @@ def test_a_lesson_is_gone_through_by_keys_and_tried_on_optimize(page):
     )
 
 
+@pytest.mark.slow
 def test_a_lesson_in_one_file_is_gone_through_by_keys(browser, done, tmp_path):
     file = tmp_path / "lesson.html"
     done("lesson", "export", "memory", "-o", file)
@@ -178,6 +179,7 @@ def test_what_is_drawn_stays_where_it_is(browser, app):
     assert {name: shift for name, shift in shifts.items() if shift > 0.1} == {}
 
 
+@pytest.mark.slow
 def test_a_new_page_gets_few_messages(page, app):
     """What is folded is not sent: 56 messages where there were 521."""
     received = []

@@ -105,6 +105,7 @@ RANDOM = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [thorough_unless(len(seeds) < 10, seeds) for seeds in (range(3), range(100, 200))])
 def test_certificates_of_random_graphs_hold(tmp_path, seeds):
     """With examples of rules in them, as the fuzzer grows them; by every kind of evidence."""
@@ -195,6 +196,7 @@ def holds_bounds(found):
     return "bounds" in found.check().holds
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "model", [thorough_unless(path in (NHWC, RESNET), path) for path in PROVEN], ids=lambda path: path.stem
 )
@@ -205,6 +207,7 @@ def test_a_layout_of_a_strategy_with_a_proof_is_proven(tmp_path, model, strategy
     assert bound(found.content)["weigh"] == weigh and holds_bounds(found), found.told()
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "model", [thorough_unless(path in (NHWC, RESNET), path) for path in PROVEN], ids=lambda path: path.stem
 )
@@ -228,6 +231,7 @@ def test_layouts_and_types_of_real_models_are_proven(tmp_path, stem):
         assert holds_bounds(found), found.told()
 
 
+@pytest.mark.slow
 def test_a_minimum_of_two_layouts_is_said_to_be_less_than_one_of_any_order(tmp_path):
     """`basic_pitch_nmp` needs no Transpose at all if its Tensors run in another order too, as the any-order strategy
     finds."""

@@ -181,6 +181,7 @@ def turning(seed):
     return in_another_order(drawn.model(), drawn.draw), drawn.draw
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", MANY)
 def test_no_order_of_axes_moves_less_than_what_is_proven(tmp_path, seeds):
     proven = 0
@@ -363,6 +364,7 @@ def remembering(seed):
     return in_another_order(drawn.model(), drawn.draw), drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds", [thorough_unless(seeds.stop <= 60, seeds) for seeds in (range(60), range(1000, 1600))]
 )

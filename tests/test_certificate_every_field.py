@@ -93,6 +93,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("kind", [thorough_unless(kind in ("order", "plan"), kind) for kind in KINDS])
 def test_a_changed_certificate_proves_no_more(tmp_path, kind):
     """Whichever value is changed, left out or doubled: it is refused, or what is checked is what was checked before,

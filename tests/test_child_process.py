@@ -37,6 +37,7 @@ def are_gone(processes, within_s=20.0) -> bool:
     return not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("on_windows", [False, True])
 def test_a_process_ends_with_all_that_it_started(monkeypatch, on_windows):
     with process_group([sys.executable, "-c", FAMILY], stdout=subprocess.PIPE) as process:

@@ -83,6 +83,7 @@ def test_refusals(refused, tmp_path):
     assert "leave out the arguments of a model" in refused("memory", tmp_path / "good.csv", "--order", "depth_first")
 
 
+@pytest.mark.slow
 def test_a_plan_for_each_size_of_a_dim(done):
     found = json.loads(done("memory", OCR, "--range", "x_0=1..4", "--json"))
     assert list(found["plans"]) == ["1", "2", "4"] and found["dim"] == "x_0"

@@ -32,6 +32,7 @@ STEP = {
 }
 
 
+@pytest.mark.slow
 def test_the_report(done, tmp_path):
     report = report_of(done, tmp_path, RESNET, "--layout", "greedy", "--target", "cuda", "--verify", "each")
     steps, totals = report["steps"], report["totals"]
@@ -107,6 +108,7 @@ def test_an_option_of_a_pass(done, tmp_path):
     assert step["rewrites"] == 0 and step["options"] == {"max_bytes": 8}
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_inputs(done, tmp_path):
     """Seen in the errors, of which one alone may be the same by chance: of small outputs they are few last places."""
     reports = [report_of(done, tmp_path, RESNET, "--seed", seed, "--runs", 2) for seed in (0, 0, 7)]
@@ -161,6 +163,7 @@ class Wrong(Pass):
 '''
 
 
+@pytest.mark.slow
 def test_a_wrong_pass_is_found_out_and_its_rewrite_named(run, tmp_path, monkeypatch):
     (tmp_path / "wrong.py").write_text(WRONG)
     monkeypatch.setattr(library, "__path__", [*library.__path__, str(tmp_path)])

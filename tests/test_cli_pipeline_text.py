@@ -54,6 +54,7 @@ def test_the_shortest_text_of_a_pipeline_is_read_as_that_pipeline(name, how):
     assert as_pipeline(str(preset(name))) == preset(name)
 
 
+@pytest.mark.slow
 def test_the_command_of_a_list_that_the_user_changed_does_the_same(done, tmp_path):
     at = page("optimize", opened_sample("resnet50_narrow"))
     at.session_state["preset"] = "simplify"

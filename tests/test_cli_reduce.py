@@ -51,6 +51,7 @@ def operators(path):
     return [node.op_type for node in onnx.load(path).graph.node]
 
 
+@pytest.mark.slow
 def test_the_smallest_model_is_written_with_its_inputs(done, tmp_path, model, checks):
     out = tmp_path / "small one.onnx"
     said = done("reduce", model, "--check", checks(HAS_MUL), "-o", out).splitlines()
@@ -215,6 +216,7 @@ sys.exit("GlobalAveragePool" in ops)
 # ---- files -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "text", ["(float[2] x) => (float[2] x) { }", "(float[2] x) => (float[2] w) <float[2] w = {1, 2}> { }"]
 )
@@ -250,6 +252,7 @@ def test_a_folder_that_cannot_be_written_is_told_first(refused, tmp_path, model)
     assert "cannot be written" in refused("reduce", model, "--check", "x {}", "-o", closed / "s.onnx")
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_run_is_reduced_by_its_types(run, refused, tmp_path, checks):
     path = tmp_path / "unknown.onnx"
     path.write_bytes(

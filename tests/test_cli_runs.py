@@ -36,6 +36,7 @@ def test_what_bench_measures_is_kept(done, refused, tmp_path):
     assert "neither a file nor" in refused("runs", "--model", "nothing.onnx")
 
 
+@pytest.mark.slow
 def test_a_database_that_is_not_there_costs_no_measurement(run, monkeypatch, tmp_path):
     monkeypatch.setenv("WORKBENCH_RUNS_URL", f"sqlite:///{tmp_path}/none/runs.sqlite")
     code, out, err = run("bench", NPU, "--repeat", 1)

@@ -60,6 +60,7 @@ def test_helps_usages_and_errors_name_the_command(installed, tmp_path):
         assert wrong.startswith(f"{prefix}: ") and f"see `{name} optimize --help`" in wrong
 
 
+@pytest.mark.slow
 def test_what_is_said_to_do_next_names_the_command(installed, tmp_path):
     written = said(
         *installed,
@@ -77,6 +78,7 @@ def test_what_is_said_to_do_next_names_the_command(installed, tmp_path):
     assert "not checked" in said(*installed, "check", MODEL, "out.onnx", "c.json", cwd=tmp_path)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     ("name", "begins"), [("graph-workbench", "graph-workbench "), ("streamlit", "python -m workbench ")]
 )

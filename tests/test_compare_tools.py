@@ -58,6 +58,7 @@ def test_the_json_has_a_row_a_tool_the_original_first(done):
     assert rows[0]["seconds"] is None and rows[0]["peak_bytes"] is None
 
 
+@pytest.mark.slow
 def test_who_is_wrong_and_who_failed_is_said(own, done):
     out = done("compare-tools", own, "--tools", f"{OURS},wrong,crashes", "--no-measure")
     assert "wrong: Output 'y' differs: relative error" in out
@@ -77,6 +78,7 @@ def test_a_tool_that_is_not_there_is_refused_with_those_that_are(own, refused):
     assert said.startswith(f"workbench: there is no tool 'no_such'; there are: {ORIGINAL}, {OURS}, onnxoptimizer, ")
 
 
+@pytest.mark.slow
 def test_the_part_that_is_wrong_is_found_by_switching_off_one_at_a_time(tmp_path, monkeypatch):
     text = "g (float[4] x) => (float[4] y) { a = Exp(x)  b = Mul(x, x)  c = Relu(b)  y = Add(a, c) }"
     wb.export(typed(text), tmp_path / "m.onnx")

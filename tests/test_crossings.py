@@ -99,6 +99,7 @@ def test_resize_keeps_what_its_sizes_decide(mode):
     np.testing.assert_array_equal(on_pretended_gpu(graph, inputs)["y"], TorchExecutor(graph).run(inputs)["y"])
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("path", ["resnet50_narrow.onnx", "ppocr_cls_v2.onnx", "basic_pitch_nmp.onnx", "npu_path.onnx"])
 @pytest.mark.parametrize("layout", [None, "optimal"])
 def test_networks_stay_on_the_device(path, layout):

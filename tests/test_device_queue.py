@@ -301,6 +301,7 @@ def test_a_process_that_measures_waits_for_another(folder):
     assert len({pid for *_, pid in log_of(folder)}) == 2
 
 
+@pytest.mark.slow
 def test_another_process_is_waited_for_and_no_longer_when_it_is_dead(folder, worker):
     at = gate(folder, "gate")
     with started(HOLDS, str(gate(folder, "never opened"))) as other:

@@ -34,6 +34,7 @@ def history(request):
     return wb.optimize(wb.load(model), **how)
 
 
+@pytest.mark.slow_after(1)
 def test_the_kind_of_a_place_is_found(history):
     digest = change_digest(history)
     for kind in digest.kinds:

@@ -62,6 +62,7 @@ def test_a_snippet_runs_as_it_stands(snippet, beside_the_samples):
     assert len(onnx.load(beside_the_samples / "model.opt.onnx").graph.node) == 125
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "command", [line for text in blocks("bash") for line in text.splitlines() if "optimize" in line]
 )

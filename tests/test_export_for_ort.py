@@ -32,6 +32,7 @@ def operators(path):
     return Counter(f"{node.domain}.{node.op_type}".lstrip(".") for node in onnx.load(path).graph.node)
 
 
+@pytest.mark.slow
 def test_resnet_with_its_sums_and_activations_in_the_convolutions(done, tmp_path):
     out, report = tmp_path / "out.onnx", tmp_path / "r.json"
     words = ("--preset", "simplify", "--export-for", "onnxruntime", "--report", report)
@@ -55,6 +56,7 @@ def test_bert_with_its_attention_and_residual_sums_as_kernels(done, tmp_path):
     assert operators(out)["com.microsoft.Attention"] == 12
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("dynamic", [False, thorough_unless(False, True)], ids=["of one size", "of any size"])
 def test_a_bert_exported_by_torchscript(dynamic, done, tmp_path):
@@ -112,6 +114,7 @@ class CrossAttention(torch.nn.Module):
         return torch.nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("dynamo", [False, True], ids=["TorchScript", "dynamo"])
 def test_attention_to_another_text(dynamo, done, tmp_path):

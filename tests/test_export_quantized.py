@@ -96,6 +96,7 @@ def of_its_own(path, folder) -> int:
     return len(onnx.load(optimized(path, LEVELS.ORT_ENABLE_EXTENDED, folder / "extended.onnx")).graph.node)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("per_channel", [False, True], ids=["one scale", "scales of channels"])
 @pytest.mark.parametrize("activations", [QuantType.QUInt8, QuantType.QInt8], ids=str)
 def test_convolutions_in_qdq_form_leave_no_more_nodes_than_its_own_optimizer(activations, per_channel, tmp_path):
@@ -134,6 +135,7 @@ def test_matrix_products_in_qdq_form(tmp_path):
     assert not {"MatMul", "Add"} & set(operators(made))
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("per_channel", [False, True], ids=["one scale", "scales of columns"])
 def test_products_of_dynamically_quantized_operands(per_channel, tmp_path):
     path = dynamic(tmp_path, per_channel)
@@ -170,6 +172,7 @@ def test_the_exact_mode_moves_integers_and_writes_no_kernel_of_them(tmp_path):
     assert operators(made)["QuantizeLinear"] < operators(graph)["QuantizeLinear"]
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("opset", ["keep", None])
 def test_gelu_where_the_opset_has_none(opset, tmp_path):
     made = exported(saved(tmp_path / "plain.onnx", BERT, BERT_WEIGHTS), opset=opset)

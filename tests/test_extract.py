@@ -55,6 +55,7 @@ def operators(path):
 # ---- extracting ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     ("path", "given", "sources", "target"),
     [
@@ -150,6 +151,7 @@ def test_captured_values_are_inputs(done, tmp_path):
 # ---- putting back ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     ("path", "sources", "target"),
     [(RESNET, "r11,r13", "r35"), (OCR, None, "batch_norm_10.tmp_2")],
@@ -272,6 +274,7 @@ def test_real_functions_come_along(done, tmp_path):
     assert "Equal to the last bit" in done("verify", path, whole)
 
 
+@pytest.mark.slow
 def test_the_speech_model(done, tmp_path):
     """Its two branches compute at two sample rates; a part of all has the state too."""
     part = tmp_path / "part.onnx"

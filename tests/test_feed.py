@@ -121,6 +121,7 @@ def _bench(done, tmp_path, *models):
     return (tmp_path / "b.json").read_text()
 
 
+@pytest.mark.slow
 def test_it_is_only_done_when_asked_for(done, tmp_path):
     report = report_of(done, tmp_path, RESNET, "--layout", "optimal", "--target", "cuda")
     assert "feed_inputs" not in [step["pass"] for step in report["steps"]]

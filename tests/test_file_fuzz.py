@@ -42,6 +42,7 @@ def read_all(names, first, count, folder):
     assert len(lines) == len(names) * count
 
 
+@pytest.mark.slow
 def test_some_damaged_files_of_each_kind(tmp_path):
     read_all([name for name in KINDS if name not in MANY], 0, QUICK, tmp_path)
 

@@ -46,6 +46,7 @@ def assert_second_run_rewrites_nothing(graph, preset):
     assert [(s.pass_name, [r.sentence for r in s.rewrites]) for s in again.steps if s.rewrites] == []
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_second_run_rewrites_nothing_on_samples(path, preset):

@@ -44,6 +44,7 @@ def model(tmp_path, request):
     return saved(tmp_path / "model.onnx", f"{HEADERS['a domain of its own']} {DECLARED}")
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("header", HEADERS.values(), ids=HEADERS)
 def test_both_sides_get_the_same_function_and_the_sentence_says_so(header, tmp_path):
     graph = wb.load(saved(tmp_path / "model.onnx", f"{header} {DECLARED}"))
@@ -71,6 +72,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("change", FAULTS.values(), ids=FAULTS)
 def test_a_fault_around_it_is_found(change, model, tmp_path):
     wrong = onnx.load(model)

@@ -57,6 +57,7 @@ def run(path, **inputs):
     return onnxruntime.InferenceSession(path).run(None, inputs)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     ("text", "axis"),
     [(WINDOWS, 0), (TOKEN, 0), (STATE, 1), (RESIZE, 0), (EXPAND, 0), (COMPUTED, 0), (PARTS, 0)],
@@ -76,6 +77,7 @@ def test_each_row_of_a_batch_gives_what_it_gives_alone(text, axis, tmp_path):
         assert "N" in [dim.dim_param for dim in value.type.tensor_type.shape.dim]
 
 
+@pytest.mark.slow
 def test_as_a_command_and_a_second_time(done, tmp_path):
     out, again = tmp_path / "out.onnx", tmp_path / "again.onnx"
     printed = done("optimize", RESNET, "-o", out, "--free-dims", f"{DATA}:0=N")
@@ -88,6 +90,7 @@ def test_as_a_command_and_a_second_time(done, tmp_path):
     assert again.read_bytes() == out.read_bytes()
 
 
+@pytest.mark.slow
 def test_its_certificate_is_of_the_old_batch(done, tmp_path):
     out, evidence = tmp_path / "out.onnx", tmp_path / "evidence.json"
     done(
@@ -160,6 +163,7 @@ def test_what_is_refused_is_one_sentence(text, axes, sentence):
     assert sentence in str(refused.value)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "body",
     [

@@ -74,6 +74,7 @@ def test_operators_stay_in_the_picture_when_they_are_fused(name):
         assert (", in group_" in look.detail) == (node.name in end.group_of)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", HISTORIES)
 def test_a_group_is_a_frame_from_its_first_rewrite_on(name):
     history = history_named(name)

@@ -159,6 +159,7 @@ def test_sizes_that_are_unknown_prove_nothing():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", ["wider", pytest.param("same", marks=pytest.mark.slow)])
 def test_the_report_has_the_bound(rules, tmp_path, capsys):
     report = tmp_path / "r.json"

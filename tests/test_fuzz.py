@@ -44,6 +44,7 @@ class Scaled(Pass):
         yield from passes.find_pass("algebra_constants")().run(graph, context.in_mode("ieee"))
 
 
+@pytest.mark.slow
 def test_random_graphs_give_what_onnx_runtime_gives():
     fuzzer = Fuzzer()
     assert [str(found) for found in fuzzer.failures(SMALL)] == []
@@ -69,6 +70,7 @@ def test_most_random_graphs_run_and_are_the_same_for_the_same_seed():
     assert ran == 12
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_quick_look_misses_no_match(seed):
     """A rule whose quick look says no is not asked: on random graphs around the examples of all rules."""

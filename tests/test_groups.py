@@ -276,6 +276,7 @@ def test_ids_of_groups_tell_a_slash_in_a_scope_from_a_scope_in_a_scope():
     assert Group(("a/b",)).id != Group(("a", "b")).id
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("stem", sorted(path.stem for path in CORPUS.glob("*.onnx")))
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real models is not on this machine")
 def test_real_models_are_few_boxes_each_with_a_name_and_a_shape(stem):

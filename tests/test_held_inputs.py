@@ -21,6 +21,7 @@ HEADER = '<ir_version: 8, opset_import: ["": 18]>\n'
 X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("text", [SEQUENCE, OPTIONAL], ids=["sequence", "optional"])
 def test_it_is_verified(tmp_path, run, text):
     path = saved(tmp_path, text, header=HEADER)

@@ -116,6 +116,7 @@ def test_both_errors_are_those_of_the_same_steps_in_numpy(effects):
     assert found["Mul_y"].cumulative == pytest.approx(relative(y, cumulative), rel=1e-4)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("per_channel", [True, False], ids=["per channel", "per tensor"])
 def test_cumulative_is_the_error_of_the_file_that_the_quantizer_writes(effects, kept_worker, tmp_path, per_channel):
     graph = filled(RULES)

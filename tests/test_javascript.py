@@ -13,6 +13,7 @@ from workbench.presentation.view.report import COMPONENT
 OLDEST = 20  # of Node
 
 
+@pytest.mark.slow
 def test_what_needs_no_browser_holds_in_node():
     node = shutil.which("node")
     if node is None:

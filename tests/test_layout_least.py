@@ -88,6 +88,7 @@ def test_a_chain_of_shapes_does_not_pull_an_image_back(tmp_path, preset, target)
     assert (least, facts.lower_bound, facts.certified) == (12288 + 8192, 12288 + 8192, True)  # x there, p back
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(networks(), st.sampled_from(PRESETS), st.sampled_from(["cuda", "npu", "nchw"]))
 def test_optimal_is_the_least_of_a_random_network(tmp_path_factory, text, preset, target):

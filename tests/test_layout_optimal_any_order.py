@@ -276,6 +276,7 @@ def folded(text: str) -> Graph:
     return optimize(graph, ["fold_constants"]).graph
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("start", range(0, 80, 20))
 def test_random_tensors_reach_the_bound(start):
     for seed in range(start, start + 20):
@@ -303,6 +304,7 @@ REAL = {
 }
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the real models are not here")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] if n == "unet_sd15_raw" else []) for n in REAL]

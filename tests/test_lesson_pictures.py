@@ -95,6 +95,7 @@ def test_in_algebra_a_box_is_an_equation_and_no_box_computes_something_else_unde
     assert boxes_at(layouts, 0)["output"] == "NCHW, weights OIHW"
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("lesson", shipped_lessons(), ids=lambda lesson: lesson.name)
 def test_the_picture_in_the_list_is_of_the_lessons_own_graph_and_is_small(lesson):
     drawing = list_picture(lesson)

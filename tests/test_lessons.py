@@ -49,6 +49,7 @@ def played_once(name):
     return play(find_lesson(name))
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shipped_lesson_plays(name):
     lesson, stops = find_lesson(name), played_once(name)
@@ -318,6 +319,7 @@ def test_the_page_lists_the_lessons_and_begins_one():
     assert "stop 1 of 6" in words(at)
 
 
+@pytest.mark.slow
 def test_a_stop_shows_its_moment_its_node_and_then_its_answer():
     at = fine(lessons_page(lesson="why_a_transpose", stop="2").run())
     found = drawn(at)
@@ -332,6 +334,7 @@ def test_a_stop_shows_its_moment_its_node_and_then_its_answer():
     assert drawn(at)["show"]["frame"] == ["to_nhwc_input", "output", "restore_output"]
 
 
+@pytest.mark.slow
 def test_after_the_last_stop_comes_the_next_lesson_and_after_the_last_lesson_the_list(tmp_path):
     at = fine(lessons_page(lesson="why_a_transpose", stop="5").run())
     assert at.button(key="lesson_next").label == "Next lesson"

@@ -55,6 +55,7 @@ def test_resnet_folds_every_batch_norm(resnet, tmp_path):
     assert report["totals"]["verified"] is True and report["totals"]["max_rel_error"] < 1e-5
 
 
+@pytest.mark.slow
 def test_resnet_greedy_on_cuda_leaves_two_transposes(resnet, tmp_path):
     report, model = optimized(resnet, tmp_path, "--layout", "greedy", "--target", "cuda")
     assert report["totals"]["transposes_after"] <= 2
@@ -64,6 +65,7 @@ def test_resnet_greedy_on_cuda_leaves_two_transposes(resnet, tmp_path):
     assert report["totals"]["verified"] is True
 
 
+@pytest.mark.slow
 def test_resnet_record_then_insert_on_npu(resnet, tmp_path):
     """One transpose where the CNN path begins; where it ends, no element moves; weights in the NPU's HWOI."""
     report, model = optimized(resnet, tmp_path, "--layout", "record-then-insert", "--target", "npu")

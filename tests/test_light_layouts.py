@@ -44,6 +44,7 @@ def network(tmp_path_factory):
     return made
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(("name", "written"), CASES)
 def test_every_strategy_keeps_what_it_computes(network, name, written):
     graph = WRITTEN[written](network(name))

@@ -41,6 +41,7 @@ def program(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_torch_program(program):
     import torch
 
@@ -212,6 +213,7 @@ def factories(tmp_path, monkeypatch) -> str:
     return "my_factories"
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", ["plain", "full", "exported"])
 def test_factories(factories, name):
     graph = load_torch(f"{factories}:{name}")

@@ -355,6 +355,7 @@ def test_each_operator_stands_under_the_roof_of_its_own_type():
     assert share_of_roof(replace(operator, flops=None, bytes=None), roofs) is None
 
 
+@pytest.mark.slow
 def test_a_mixed_run_has_a_roof_for_each_type(worker):
     text = "g (float[16,16] x) => (float[16,16] z) { y = Relu(x) z = MatMul(y, y) }"
     inputs = {"x": np.ones((16, 16), np.float32)}
@@ -463,6 +464,7 @@ def test_models_that_take_other_inputs_are_one_sentence(worker, text, words):
         measure_models({"a": from_text(CHAIN), "b": from_text(text)}, inputs=inputs, worker=worker)
 
 
+@pytest.mark.slow
 def test_empty_tensors_run(worker):
     graph = from_text("g (float[0,3] x) => (float[0,3] y) { y = Relu(x) }")
     wanted = combined({"m": graph}, ["torch", "onnxruntime"], ["float32"])

@@ -157,6 +157,7 @@ def test_nothing_is_timed_whose_shapes_are_not_known():
 # ---- real times ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_times_are_taken_once_and_remembered(own_cache, worker):
     benchmarks = benchmarks_of(typed(CHAIN))
     first = DeviceOperatorTimer(worker).times(benchmarks, "cpu")
@@ -231,6 +232,7 @@ def test_progress_is_told_and_may_stop(own_cache, worker):
         DeviceOperatorTimer(worker, stop).times(benchmarks_of(typed(CHAIN)), "cpu")
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -249,6 +251,7 @@ def test_on_a_real_network_the_result_is_verified_and_the_times_are_told(done, t
         assert report["layout"]["certified"] is True and report["layout"]["weigh"] == "time"
 
 
+@pytest.mark.slow
 def test_the_command_line_prints_the_times(done, tmp_path, own_cache):
     said = done(
         "optimize", RESNET, "-o", tmp_path / "out.onnx", "--layout", "measured", "--target", "cuda", "--no-verify"

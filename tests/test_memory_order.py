@@ -62,6 +62,7 @@ def topological(problem: SchedulingProblem):
             yield order
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("block", [thorough_unless(block < 3, block) for block in range(6)])
 def test_it_is_the_lowest_of_all_orders(block):
     for seed in range(60 * block, 60 * block + 60):
@@ -79,6 +80,7 @@ def test_without_time_the_order_stays_and_the_bound_holds():
     assert found.lower_bound <= best.peak < found.peak == found.incumbent
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     ("name", "gains"),
     [("resnet50", False), ("densenet121", False), ("inception_v2", False), ("squeezenet", False), ("shufflenet", True)],

@@ -73,6 +73,7 @@ def test_no_overlap_and_the_same_again(name):
         assert not packed.actions or played == dict(enumerate(packed.offsets))
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", FREE)
 def test_no_overlap_where_operators_run_side_by_side(name):
     for seed in range(400):
@@ -121,6 +122,7 @@ def test_the_pool_is_not_the_minimum():
     assert [pack(packing, planner_of(name)).total for name in ("pool_first_fit", "pool_best_fit", "exact")] == [6, 6, 4]
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "exact"])
 def test_eight_thousand_short_blocks(name):
     rng = random.Random(0)

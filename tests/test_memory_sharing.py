@@ -218,6 +218,7 @@ def random_graph(seed: int) -> str:
     return f"g (float[1,4,6] x, float[1,4,6] w) => ({listed}) {fixed} {{ {'  '.join(lines)} }}"
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("block", [thorough_unless(block < 2, block) for block in range(8)])
 def test_no_operator_reads_what_was_overwritten(block):
     names = list(planners())

@@ -25,6 +25,7 @@ def merged(graph):
     return history[4].rewrites, Counter(node.op for node in before.nodes), Counter(node.op for node in after.nodes)
 
 
+@pytest.mark.slow
 def test_the_branches_of_inception_share_a_kernel(tmp_path):
     """Of the four branches of a module two begin with a 1x1 convolution each, and one of them is one itself."""
     onnx.save(random_light("inception_v1"), tmp_path / "inception.onnx")

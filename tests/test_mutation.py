@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.conftest import ROOT
 from tests.mutation.forks import alone, in_forks, limit
 from tests.mutation.mutations import mutants
@@ -54,6 +56,7 @@ def test_each_mutant_is_one_change_and_the_tree_is_restored():
     assert len({*once}) == len(once) and ast.unparse(ast.parse(TEXT)) not in once
 
 
+@pytest.mark.slow
 def test_forks_give_their_results_and_none_where_they_did_not_end_well():
     def too_long():
         limit(0)

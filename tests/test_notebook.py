@@ -37,6 +37,7 @@ def shown(browser, tmp_path):
         assert not errors
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_history_is_played_beside_a_graph_in_the_same_notebook(shown, tmp_path):
     history = sample_history("conv_relu_conv_relu", "layout_greedy")

@@ -35,6 +35,7 @@ def optimized_by_onnxruntime(path, folder):
     return folder / "optimized.onnx"
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_file_that_the_optimizer_wrote(path, tmp_path):
     if not path.exists():

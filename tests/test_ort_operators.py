@@ -127,6 +127,7 @@ FILES = {
 }
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("made", FILES)
 def test_a_file_by_onnx_runtime_opens_runs_and_is_optimized(made, tmp_path):
     path = made(tmp_path)

@@ -33,6 +33,7 @@ def packed(folder, kind):
     return path
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("kind", ["onnx.gz", "json", "textproto", "pbtxt", "prototxt"])
 def test_a_packed_model_is_opened_and_verified(tmp_path, run, kind):
     path, out = packed(tmp_path, kind), tmp_path / "out.onnx"

@@ -26,6 +26,7 @@ def fill(scene: dict[str, Any], pane: tuple[int, int]) -> float:
     return sum(box["w"] * box["h"] for box in boxes) * zoom**2 / (pane[0] * pane[1])
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("stem", HISTORIES)
 def test_boxes_fill_half_of_the_pane_beside_the_result_and_alone(stem):
     changed, alone = (view_of(sample_history(stem, *passes)) for passes in (HISTORIES[stem], ()))
@@ -38,6 +39,7 @@ def groups(scene: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {box["id"]: box for box in scene["boxes"] if box["kind"] == "group" and box["up"] < 0}
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("stem", CLOSED)
 def test_a_box_that_opens_moves_no_other_out_of_its_column_and_changes_no_size(stem):
     for id_ in groups(view_of(sample_history(stem, *HISTORIES[stem])).scene()):

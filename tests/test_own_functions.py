@@ -128,12 +128,14 @@ def every_operator(tmp_path_factory):
     return path, feeds, expected
 
 
+@pytest.mark.slow
 def test_most_operators_are_called_with_several_sets_of_attributes():
     without = {"GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "ConvInteger", "SpaceToDepth"}
     without |= {f"workbench.{name}" for name in ("bilinear", "maskunpool", "mirror", "rotate", "unpool")}
     assert {op for op in CONVERTED if len(cases(op)) < 2} <= without
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("strategy", passes.compared_strategies())
 def test_calls_with_different_attributes_are_laid_out(every_operator, demanding, strategy, tmp_path):
     path, feeds, expected = every_operator

@@ -261,6 +261,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("where", LOOPS)
 def test_a_pass_that_loops_fails_within_the_limit(where, file, run):
     code, out, _ = run("test-pass", file(LOOPS[where]), "--timeout", "2")

@@ -84,6 +84,7 @@ def test_the_report_has_the_words_that_others_depend_on(history):
         assert step["nodes_after"] == after["nodes_before"]
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("layout", ["greedy", "record-then-insert"])
 def test_passes_are_right_for_every_value_of_a_symbolic_dim(layout):
     """Bound to one size for the costs, run at others."""

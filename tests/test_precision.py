@@ -323,6 +323,7 @@ def test_a_constant_in_another_type_of_its_own_stays():
     assert float_call(graph, graph.nodes[0], FLOAT16) == FloatCall(FLOAT16, (0,), (0,))
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_goes_into_a_sequence_or_optional_stays_in_its_type(strategy):
     graph = typed("""g (float[2,2] x) => (float[2,2] y, seq(float[2,2]) s) <float[2,2] w = {1, 2, 3, 4}, int64 i = {0}> {
@@ -458,6 +459,7 @@ def test_what_is_in_float16_already_cannot_be_fitted(tmp_path, refused, done):
     assert "off by 7" in refused(*again, "1e-9") and "precision_undo" in refused(*again, "1e-9")
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("narrow", [FLOAT16, DataType.BFLOAT16])
 def test_errors_are_those_of_a_device_that_rounds_each_result(narrow):
     """ONNX Runtime on a CPU leaves out the Casts between two operators in float16, whose results are then not rounded."""
@@ -499,6 +501,7 @@ def test_an_error_that_is_asked_for_holds_on_each_input():
         assert found.kept and found.error <= 1e-4 < found.error_before and found.inputs == len(inputs)
 
 
+@pytest.mark.slow
 def test_without_inputs_errors_are_those_on_the_kinds_on_which_results_are_always_verified():
     graph = typed("g (float[64] x) => (float[64] y) { a = Exp(x)  y = Sub(a, x) }")
     with Verifier(graph) as verifier:
@@ -536,6 +539,7 @@ def test_what_the_runtime_has_no_kernel_for_stays_in_float32(tmp_path, run):
     assert len(onnx.load(inside).graph.node) == len(onnx.load(output).graph.node)
 
 
+@pytest.mark.slow
 def test_kernels_that_are_not_installed_are_an_error(tmp_path, run):
     if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
         pytest.skip("this ONNX Runtime has CUDA")

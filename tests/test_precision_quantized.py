@@ -93,6 +93,7 @@ def test_a_quantized_file_needs_no_cast(quantized, tmp_path, strategy):
     assert not run_in_float16(load_model(output), strategy).rewrites
 
 
+@pytest.mark.slow
 def test_at_an_opset_without_such_scales_every_cast_of_a_weight_counts(quantized, tmp_path, done):
     """The bound, the file and its checker agree."""
     output, report, certificate = (tmp_path / name for name in ("out.onnx", "report.json", "certificate.json"))

@@ -32,6 +32,7 @@ def shown(at):
     return [expander for expander in at.expander if expander.label == LABEL]
 
 
+@pytest.mark.slow
 def test_measure_shows_the_published_rows_of_the_open_model_with_their_machine_and_date():
     (expander,) = shown(fine(page("run", opened_sample("conv_relu_conv_relu")).run()))
     tables = [one.value.splitlines() for one in expander.markdown if one.value.startswith("|")]

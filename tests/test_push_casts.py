@@ -174,6 +174,7 @@ def to_cast(graph: Graph) -> tuple[int, int]:
     return len(casts), sum(graph.tensor_type(node.inputs[0]).elements for node in casts)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("mode", ["exact", "ieee"])
 @pytest.mark.parametrize("first", range(0, 400, 100))
 def test_random_graphs_give_the_same_bits_with_fewer_casts_or_fewer_elements_to_cast(first, mode):

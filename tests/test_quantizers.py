@@ -49,6 +49,7 @@ def quantized(graph, name, verifier=None, **options):
     return optimize(graph, [name], options={f"{name}.{k}": v for k, v in options.items()}, verifier=verifier)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", [DYNAMIC, STATIC])
 def test_each_operator_is_a_rewrite_and_the_result_is_called_close(name):
     """Weights have the bits with which sums of products are exact on this CPU."""
@@ -171,6 +172,7 @@ def test_a_shared_bias_whose_copy_would_have_the_name_of_a_value():
     assert not step.facts.failed and step.verdict.is_close and len(step.rewrites) == 1, step.conclusion
 
 
+@pytest.mark.slow
 def test_what_the_dynamic_quantizer_does_not_do_is_said():
     """It makes ONNX's Attention one of ONNX Runtime's, whose operands are others, and no Conv per channel."""
     attention = typed("g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y = Attention(x, x, x) }")
@@ -185,6 +187,7 @@ def test_in_exact_mode_nothing_is_quantized():
     assert not optimize(products(), [STATIC], mode="exact")[1].changed
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("weights", ["uint8", "int4", "uint4"])
 def test_number_types_of_weights(weights):
     graph = products()
@@ -194,6 +197,7 @@ def test_number_types_of_weights(weights):
     assert step.verdict.ok is not None and (step.verdict.ok or weights != "uint8")
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", [DYNAMIC, STATIC])
 def test_the_inspector_compares_a_quantized_weight_with_the_float_one(name):
     graph = products()
@@ -229,6 +233,7 @@ STORED = {
 }
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("axis", [None, 1])
 @pytest.mark.parametrize("kind", STORED)
 def test_every_number_type_opens_runs_and_is_said(kind, axis, tmp_path):

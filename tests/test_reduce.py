@@ -78,6 +78,7 @@ def with_marks(index, fault):
     return pytest.param(index, id=fault.name, marks=[] if index in QUICK else pytest.mark.slow)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("index", [with_marks(index, fault) for index, fault in enumerate(FAULTS)])
 def test_a_fault_is_cut_down(reduced, index):
     fault = FAULTS[index]
@@ -89,6 +90,7 @@ def test_a_fault_is_cut_down(reduced, index):
     assert [entry.version for entry in small.model.opset_import] == [entry.version for entry in model.opset_import]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ops",
     [
@@ -257,6 +259,7 @@ def test_an_old_file_lists_its_initializers_as_inputs(reduced):
     assert [info.name for info in small.model.graph.input] == ["a", "w"] and list(small.inputs) == ["a"]
 
 
+@pytest.mark.slow
 def test_the_real_speech_model_is_opened_down_to_a_node_of_its_inner_branch(reduced):
     small, reduction = reduced(onnx.load(SPEECH), has("LSTM"))
     assert operators(small.model) == ["LSTM"] and reduction.nodes_before > 50

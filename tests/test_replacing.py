@@ -87,6 +87,7 @@ def assert_kept(code: str, folder: Path, place: Path) -> None:
     assert {path for path in folder.iterdir() if path.name != "out.onnx"} == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no limit for the size of files")
 @pytest.mark.parametrize("way", [thorough_unless(way == "model", way) for way in WAYS])
 def test_a_full_disk_leaves_the_file_of_before(way, tmp_path, tmp_path_factory):
@@ -98,6 +99,7 @@ def test_a_full_disk_leaves_the_file_of_before(way, tmp_path, tmp_path_factory):
     assert_kept(f"from workbench.__main__ import main; raise SystemExit(main({words!r}))", tmp_path, place)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no limit for the size of files")
 @pytest.mark.parametrize("kind", [thorough_unless(kind == "inputs", kind) for kind in IN_PROCESS])
 def test_a_full_disk_leaves_what_the_app_and_the_library_write(kind, tmp_path):
@@ -228,6 +230,7 @@ def dying_at(call: int) -> str:
     )
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("call", [1, 2, 3])
 def test_a_model_and_its_weights_change_together_or_not_at_all(call, tmp_path):
     """Killed before the weights are moved, before the model is, before the old weights are removed."""

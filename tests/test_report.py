@@ -142,6 +142,7 @@ def test_two_files_side_by_side(done, report, tmp_path):
     assert "53 only in the first" in view.page.locator(".graph-workbench").inner_text()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_hostile_names_stay_text(run, report, tmp_path):
     file = tmp_path / "report.html"

@@ -30,6 +30,7 @@ def reshapes(draw):
     return operand, result, tuple(draw(st.permutations(range(len(operand)))))
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(reshapes())
 def test_a_permuted_operand_gives_the_permuted_result(case):

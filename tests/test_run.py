@@ -92,6 +92,7 @@ def test_outputs_in_types_that_numpy_lacks_come_back(worker, tmp_path, dtype):
     assert (found["y"].dtype.name, found["y"].tolist(), found["z"].tolist()) == (dtype, [1, 0, 5], [-1, 0, -5])
 
 
+@pytest.mark.slow
 def test_our_own_executor_gives_the_same(worker, tmp_path):
     graph = conv_graph()
     export_onnx(graph, tmp_path / "model.onnx")
@@ -134,6 +135,7 @@ def test_a_run_over_its_time_is_stopped(worker, tmp_path):
     assert_works(worker, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_can_be_cancelled_from_elsewhere(worker, tmp_path):
     endless = file_of(ENDLESS, tmp_path)
     canceller = when_running(worker, worker.cancel)
@@ -205,6 +207,7 @@ def test_it_runs_from_any_folder(tmp_path, monkeypatch):
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_progress_function_that_raises_stops_the_run(worker):
     class GaveUpError(Exception):
         pass
@@ -224,6 +227,7 @@ def test_a_progress_function_that_raises_stops_the_run(worker):
     assert worker.pid is None
 
 
+@pytest.mark.slow
 def test_devices(worker):
     found = worker.request("devices")
     assert found["devices"][0]["device"] == "cpu"
@@ -320,6 +324,7 @@ def test_bad_wishes_are_sentences(worker):
         measure_models({"a": graph}, inputs=inputs, worker=worker, device="tpu")
 
 
+@pytest.mark.slow
 def test_cuda_without_a_gpu_is_a_sentence(worker):
     devices = worker.request("devices")["devices"]
     if len(devices) > 1:

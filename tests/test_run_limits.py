@@ -197,6 +197,7 @@ def test_a_process_that_ends_in_mid_run_while_its_child_lives_is_noticed(tmp_pat
         assert orphaning.request("nothing") == {}
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     ("code", "words"),
     [

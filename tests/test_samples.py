@@ -33,6 +33,7 @@ def test_the_real_ones_have_their_licences():
     assert "Apache License" in told and "Version 2.0, January 2004" in told and "Silero Team" in told
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "sample", [s for s in samples() if s.group in ("Real networks", "Layouts")], ids=lambda s: s.file.stem
 )
@@ -49,6 +50,7 @@ def test_a_sample_comes_back_the_same(sample, tmp_path):
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_make_makes_the_same_files(tmp_path):
     done = subprocess.run(
         [sys.executable, str(FOLDER / "make.py"), str(tmp_path)], capture_output=True, text=True, cwd=ROOT.parent

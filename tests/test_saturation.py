@@ -91,6 +91,7 @@ NO_EQUATIONS = {
 }
 
 
+@pytest.mark.slow
 @EGGLOG
 @pytest.mark.parametrize(
     "kind", [thorough_unless(kind == "booleans", kind) for kind in ("floats", "integers", "booleans")]

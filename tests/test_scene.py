@@ -189,6 +189,7 @@ def test_constants_stand_left_of_the_node_that_reads_them():
             assert abs(source["y"] - target["y"]) < 60
 
 
+@pytest.mark.slow
 def test_opening_closing_and_revealing_boxes():
     view = view_of(history_of(large_graph(3000, scopes=True), []))
     view.opened = set()
@@ -223,6 +224,7 @@ def test_what_was_opened_by_hand_is_open_in_the_next_view_of_the_model():
     assert closed in again.opened
 
 
+@pytest.mark.slow
 def test_everything_open_is_flat_and_has_every_node():
     view = view_of(history_of(large_graph(3000, scopes=True), []))
     view.is_flat = True
@@ -231,6 +233,7 @@ def test_everything_open_is_flat_and_has_every_node():
     assert not any(box["kind"] == "group" for box in scene["boxes"])
 
 
+@pytest.mark.slow
 def test_a_value_that_many_read_is_a_tick_at_each_of_them():
     view = view_of(history_of(large_graph(600), []))
     view.is_flat = True
@@ -288,6 +291,7 @@ def looks_of_groups(scene: dict, moment: int) -> dict[str, dict]:
     return {titles[id_]: look for id_, look in at(scene, moment).items() if id_ in titles}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real models is not on this machine")
 def test_sizes_that_rewrites_leave_unknown_are_those_of_a_run_in_the_result():
     """Rules hold for all sizes; the picture is of one."""

@@ -54,6 +54,7 @@ def assert_second_run_changes_nothing(path: Path, folder: Path, *choice: str, **
     assert computed(second) == computed(first), f"{path.stem}: {' '.join(choice)}"
 
 
+@pytest.mark.slow_after(1)
 @every_strategy
 def test_a_second_run_changes_no_small_sample(kind, strategy, tmp_path):
     for path in QUICK:
@@ -89,6 +90,7 @@ def test_a_second_run_changes_no_real_model(kind, strategy, path, tmp_path):
     assert_second_run_changes_nothing(path, tmp_path, "simplify", kind, strategy)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("strategy", passes.precision_strategies())
 def test_nor_where_inputs_and_outputs_get_the_narrower_type(strategy, tmp_path):
     for name in ("conv_relu_conv_relu", "npu_types", "ppocr_cls_v2"):

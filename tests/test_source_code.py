@@ -75,6 +75,7 @@ def test_every_node_says_its_module_and_its_line_through_every_rewrite(history):
     assert program_rows(history, transpose.name)[0][1] in ("stem (Conv2d)", "the model itself (Model)")
 
 
+@pytest.mark.slow
 def test_it_survives_a_written_file(history, tmp_path):
     path = tmp_path / "o.onnx"
     wb.export(history.graph, path)

@@ -75,6 +75,7 @@ def test_of_equal_operators_kinds_alternate():
     assert kinds == [True, False, True, False]
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(("name", "streams", "low", "high"), [("inception_v2", 4, 1.8, 2.1), ("resnet50", 2, 1.0, 1.1)])
 def test_light_models(name, streams, low, high, tmp_path):
     onnx.save(random_light(name), tmp_path / "m.onnx")
@@ -102,6 +103,7 @@ def random_interleaving(found: StreamsAnalysis, rng: random.Random):
     return order
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("block", [thorough_unless(block < 2, block) for block in range(6)])
 def test_no_interleaving_reads_what_was_overwritten(block):
     refused = 0

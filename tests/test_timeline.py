@@ -44,6 +44,7 @@ def edges_of(graph: Graph) -> set[Edge]:
     return found
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("words", HISTORIES.values(), ids=HISTORIES)
 def test_every_moment_has_the_nodes_and_edges_of_its_graph(words):
     history = sample_history(*words)

@@ -58,6 +58,7 @@ def without_names(graph):
     return re.sub(r"\[(\w+|\"[^\"]*\")\] ", "", " ".join(graph_text(graph).split()))
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", TOOLS)
 def test_example(name):
     cls = TOOLS[name]

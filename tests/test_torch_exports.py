@@ -145,6 +145,7 @@ def assert_same(graph: Graph, module: nn.Module, operands: tuple[torch.Tensor, .
         np.testing.assert_allclose(array, tensor.numpy(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("exporter", EXPORTERS)
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_of_a_network_becomes_one_operator(part, exporter, tmp_path):

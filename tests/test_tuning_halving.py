@@ -51,6 +51,7 @@ def test_the_best_is_never_lost_by_more_than_3_percent():
     assert max(losses) <= WITHIN
 
 
+@pytest.mark.slow
 def test_it_takes_at_most_a_third_of_the_runs_of_a_full_enumeration():
     runs = [runs for _, _, runs in map(played, range(SEEDS))]
     assert max(runs) <= ARMS * MAX_ITERATIONS / 3

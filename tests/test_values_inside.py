@@ -127,6 +127,7 @@ def test_the_sentence_says_how_much_was_compared(worker):
     assert "values inside are equal too. " in found.sentence and "channels were alive." in found.sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form", ["as it is", *(pytest.param(f, marks=pytest.mark.slow) for f in ("simplified", "channels last"))]
 )

@@ -378,6 +378,7 @@ def test_two_files(tmp_path):
         verify_files(relu, double)
 
 
+@pytest.mark.slow
 def test_a_file_in_narrower_types_has_their_tolerance(tmp_path):
     head = '<ir_version: 8, opset_import: ["": 17]> g (float[4,3] x) => (float[4,3] y) '
     wide = saved(head + "{ y = Relu(x) }", tmp_path / "wide.onnx")
@@ -392,6 +393,7 @@ def test_a_file_in_narrower_types_has_their_tolerance(tmp_path):
     assert verify_files(wide, wrong).ok is False
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     ("name", "dims"),
     [

@@ -602,6 +602,7 @@ def test_open_groups_are_clusters_of_dot_and_closed_ones_boxes(tab, app, tmp_pat
 # ---- for everybody --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_keyboard_alone_is_enough(narrow):
     page = narrow.page
     narrow.canvas.focus()

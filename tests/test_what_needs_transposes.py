@@ -54,6 +54,7 @@ def test_a_constant_fixes_nothing():
     assert list(sentences(graph, "cpu").values()) == ["Below it, 'y' is an output of the model; it moves 6 elements."]
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", ["npu_path", "npu_reshape_add", "resnet50_narrow"])
 def test_every_transpose_that_a_strategy_leaves_is_needed_on_a_side_at_least(name, strategy):

@@ -17,6 +17,7 @@ IN_BETWEEN = """g (float[2,4] x) => (float[2,4] y) {
     b = Cast <to = 16> (x) t = Transpose <perm = [1, 0]> (b) m = MatMul(b, t) s = Softmax(m) p = MatMul(s, b) y = Cast <to = 1> (p) }"""
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("text", [IN_BFLOAT16, IN_BETWEEN], ids=["all", "in between"])
 def test_a_bfloat16_file_is_verified(tmp_path, run, text):
     path = saved(tmp_path, text)

@@ -89,6 +89,7 @@ def test_the_app_does_not_offer_it_among_the_strategies():
     assert not [option for option in at.selectbox(key="lockstep_left").options if NAME in option]
 
 
+@pytest.mark.slow
 def test_the_app_shows_it_failing():
     at = wrong_page()
     assert f"{NAME} (demonstration)" in at.radio(key="strategy").options
@@ -103,6 +104,7 @@ def test_the_app_shows_it_failing():
     assert "was written for NCHW and reads NHWC" in shown["scene"]["rewrites"][-1]["s"]
 
 
+@pytest.mark.slow
 def test_the_app_leaves_it_out_and_goes_on():
     at = wrong_page()
     compared(at).button(key="leave_out").click().run()
