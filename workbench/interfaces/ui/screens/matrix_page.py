@@ -102,7 +102,7 @@ def _form(opened: Opened, names: list[str]) -> None:
             "Batches", placeholder=none, disabled=not free, help="Batch sizes, such as 1, 8, 32."
         )
         batch_dim = fifth.selectbox("Batch dimension", free or ["-"], disabled=not free)
-        backends = sixth.multiselect("Backends", list(BACKENDS), ["torch"])
+        backends = sixth.multiselect("Backends", list(BACKENDS), ["onnxruntime"])
         dtypes = seventh.multiselect("Precisions", list(DTYPES), ["float32"])
         repeat = eighth.number_input("Repetitions", value=None, min_value=1, placeholder="until stable")
         text, limits, plan, press = st.columns([6, 1, 2, 2], vertical_alignment="center")

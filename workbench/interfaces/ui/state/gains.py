@@ -51,20 +51,24 @@ def gain_here(opened: Opened, history: History) -> Gain:
 
 
 def measured_gain(opened: Opened) -> Measurement | None:
-    """The original and the result of the pipeline that is shown, as they were measured here; None before that.
-
-    Their labels are BEFORE and AFTER. Of several backends, the one of the card if it ran, else the first.
-    """
-    measured = opened.measured
-    if measured is None:
+    """The original and the result of the pipeline that is shown, as they were measured here; None before that."""
+    if opened.measured is None:
         return None
-    measurement = measured.measurement
+    measurement = opened.measured.measurement
+    return compared_pair(measurement) or (measurement if measurement.failures else None)
+
+
+def compared_pair(measurement: Measurement) -> Measurement | None:
+    """The original and the result of a measurement, with the labels BEFORE and AFTER; None without either.
+
+    Of several backends, the one of the card if it ran, else the first. Card, graph and list of changes show this pair.
+    """
     pairs: dict[tuple[str, str], dict[str, MeasuredVariant]] = {}
     for variant in measurement.ran.values():
         pairs.setdefault((variant.backend, variant.dtype), {})[variant.step] = variant
     complete = {run: pair for run, pair in pairs.items() if {BEFORE, AFTER} <= pair.keys()}
     if not complete:
-        return measurement if measurement.failures else None
+        return None
     pair = complete.get((device_and_backend()[1], "float32"), next(iter(complete.values())))
     return replace(measurement, variants={BEFORE: pair[BEFORE], AFTER: pair[AFTER]})
 

@@ -10,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.errors import counted
+from workbench.interfaces.ui.state.gains import compared_pair
 from workbench.interfaces.ui.state.kernels import kernel_sections
 from workbench.interfaces.ui.state.lru import Recent
 from workbench.interfaces.ui.state.model_state import ModelState
@@ -21,6 +22,7 @@ from workbench.pipeline import running as pipeline
 from workbench.planning.fusion.opened_groups import OpenedGroups
 from workbench.planning.layout.infer import infer_layouts
 from workbench.planning.layout.profile import Profile, machine_target
+from workbench.presentation.explanations.gain import AFTER, BEFORE
 from workbench.presentation.view.inspection import inspect_element
 from workbench.presentation.view.report import inspected, report_html
 from workbench.presentation.view.scene import Costs, CostsOfSides, View
@@ -184,12 +186,18 @@ def _show_measured(shown: Shown, measured: MeasuredHere | None) -> None:
 
 
 def costs_of(measured: MeasuredHere | None) -> tuple[CostsOfSides, str]:
-    """The measured costs of operators, of the first variant and of the last, and the backend that ran them."""
-    ran = {} if measured is None else measured.measurement.ran
-    if not ran:
+    """The costs of operators on both sides, and the backend that ran them; none of a busy machine.
+
+    The sides are the pair of the card; without that pair, the last variant and the one that it is compared with.
+    """
+    if measured is None or not measured.measurement.ran:
         return ({}, {}), ""
-    last = [*ran.values()][-1]
-    return (_costs(ran[last.ratio_to]), _costs(last)), last.backend  # of one backend and element type
+    pair = compared_pair(measured.measurement)
+    after = [*measured.measurement.ran.values()][-1] if pair is None else pair.ran[AFTER]
+    before = measured.measurement.ran[after.ratio_to] if pair is None else pair.ran[BEFORE]
+    if after.ratio.ratio_busy:
+        return ({}, {}), ""
+    return (_costs(before), _costs(after)), after.backend
 
 
 def _costs(variant: MeasuredVariant) -> dict[str, Costs]:

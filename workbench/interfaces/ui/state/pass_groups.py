@@ -10,6 +10,7 @@ from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.rewrite import Pass
 
 _OWN = "My passes"
+_SHORT_FOR = {"fp16": "float16", "half": "float16", "bf16": "bfloat16"}
 
 
 def group_of(cls: type[Pass]) -> str:
@@ -22,10 +23,15 @@ def group_of(cls: type[Pass]) -> str:
 
 
 def is_found(cls: type[Pass], words: str) -> bool:
-    """Whether each of the words is in the pass's name, title, group or summary; capitals do not matter."""
+    """Whether each of the words is in the pass's name, title, group, summary or options; capitals do not matter."""
     name = cls.__module__.rpartition(".")[2]
-    text = " ".join((name, name.replace("_", " "), cls.title, group_of(cls), cls.summary())).lower()
-    return all(word in text for word in words.lower().split())
+    options = [
+        text
+        for name_, field in cls.option_fields().items()
+        for text in (name_, field.metadata.get("help", ""), *field.metadata.get("choices", ()))
+    ]
+    text = " ".join((name, name.replace("_", " "), cls.title, group_of(cls), cls.summary(), *options)).lower()
+    return all(_SHORT_FOR.get(word, word) in text for word in words.lower().split())
 
 
 def offered_strategies(chosen: Collection[str] = ()) -> dict[str, type[LayoutStrategy]]:

@@ -34,10 +34,12 @@ from workbench.interfaces.ui.widgets.pass_list import (
     chosen_options,
     chosen_preset,
     draw_option,
+    found_passes,
     is_on,
     pass_list,
     pass_order,
     reset_passes,
+    search_field,
     switch_on,
 )
 from workbench.interfaces.ui.widgets.profiles import about_profile, choose_profile, chosen_profile
@@ -93,7 +95,14 @@ def controls(parts: Parts) -> Spec:
         if goal is None:
             st.session_state.setdefault("advanced", True)
         advanced = st.expander("Advanced", key="advanced", on_change="rerun")
-        if goal == HARDWARE_GOAL or advanced.open:
+        words = ""
+        if advanced.open:
+            with advanced:
+                words = search_field()
+                if words:
+                    found_passes(words)
+        shows_all = advanced.open and not words
+        if goal == HARDWARE_GOAL or shows_all:
             with of_goal if goal == HARDWARE_GOAL else advanced:
                 select, edit = st.container(), st.container()
                 profile = choose_profile(select, edit, lambda profile: profile.name)
@@ -101,7 +110,7 @@ def controls(parts: Parts) -> Spec:
         if goal == FLOAT16_GOAL:
             with of_goal:
                 draw_option(MAX_ERROR, "Largest relative error of an output")
-        if advanced.open:
+        if shows_all:
             with advanced:
                 _layout_choice()
                 _mode()
@@ -194,9 +203,11 @@ def _goal_choice() -> str | None:
         key=_GOAL,
         index=None,
         format_func=lambda name: GOALS[name].title,
-        captions=[goal.about for goal in GOALS.values()],
         on_change=choose,
+        help=markdown_escaped(" ".join(f"{goal.title}: {goal.about}" for goal in GOALS.values())),
     )
+    if goal is not None:
+        st.caption(GOALS[goal].about)
     return goal
 
 

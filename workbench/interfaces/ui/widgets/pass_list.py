@@ -40,19 +40,15 @@ def pass_list(strategy: str, drawn: Sequence[str] = ()) -> None:
     )
     order, usable = pass_order(), library.all_passes()
     active = _active_rows()
-    words = st.text_input("Find a pass", key="find_pass", placeholder="by title, name or purpose")
     rows = [(index, key, usable.get(name_of(key))) for index, key in enumerate(order)]
-    rows = [row for row in rows if not words or (row[2] is not None and is_found(row[2], words))]
-    found, places = {key for _, key, _ in rows}, [index for index, key in enumerate(order) if key in active]
+    places = [index for index, key in enumerate(order) if key in active]
     with st.container():  # so that what is below is not mounted again, and closed, when a row more is drawn
         for earlier, index, later in zip([None, *places], places, [*places[1:], None], strict=False):
-            if order[index] in found:
-                _row(order, earlier, index, later, strategy)
+            _row(order, earlier, index, later, strategy)
     others = sorted((group_of(cls), index, key) for index, key, cls in rows if cls is not None and key not in active)
-    label = f"Other passes ({len(others)})"
-    place = st.container() if words else st.expander(label, key="other_passes", on_change="rerun")
-    if words or st.session_state["other_passes"]:
-        with place:
+    folded = st.expander(f"Other passes ({len(others)})", key="other_passes", on_change="rerun")
+    if folded.open:
+        with folded:
             for group, members in itertools.groupby(others, key=lambda row: row[0]):
                 st.caption(markdown_escaped(group))
                 for _, _, key in members:
@@ -67,6 +63,22 @@ def pass_list(strategy: str, drawn: Sequence[str] = ()) -> None:
     st.button("Back to the preset", key="reset_passes", width="stretch", on_click=_back_to_preset, args=(order,))
     for name, fault in library.broken().items():
         show_error(f"Pass '{name}' cannot be used: {fault}")
+
+
+def search_field() -> str:
+    """Draw the field in which passes are sought; returns its words."""
+    return st.text_input("Find a pass", key="find_pass", placeholder="float16, batch norm, transpose, ...")
+
+
+def found_passes(words: str) -> None:
+    """Draw the switches of the passes that the words find, those of the list first, each with what it does."""
+    usable, active = library.all_passes(), set(_active_rows())
+    found = [key for key in pass_order() if name_of(key) in usable and is_found(usable[name_of(key)], words)]
+    if not found:
+        st.caption("No pass has these words in its title, name, purpose or options.")
+    for key in sorted(found, key=lambda key: key not in active):
+        _switch(st, key)
+        st.caption(markdown_escaped(usable[name_of(key)].summary()))
 
 
 def chosen_options(strategy: str) -> dict[str, dict[str, Any]]:

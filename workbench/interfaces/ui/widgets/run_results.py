@@ -36,6 +36,7 @@ from workbench.run.measurement.formatting import (
     machine_text,
 )
 from workbench.run.measurement.measurement_result import MeasuredVariant
+from workbench.run.measurement.notes import busy_notes
 from workbench.run.measurement.trace import trace_document
 
 _SHOWN_REASONS = 5  # reasons for which nodes fell back to ONNX Runtime
@@ -89,7 +90,11 @@ def _charts(variants: Mapping[str, MeasuredVariant]) -> None:
     left, right = st.columns(2)
     with left:
         st.caption("Latency: all repetitions, quartiles and median")
-        st.plotly_chart(latency_chart({label: variant.times_ms for label, variant in variants.items()}), key="latency")
+        if busy_notes(variants):
+            st.caption("The machine was busy, so the latencies are not drawn beside each other.")
+        else:
+            times = {label: variant.times_ms for label, variant in variants.items()}
+            st.plotly_chart(latency_chart(times), key="latency")
     with right:
         timelines = {label: variant.memory.timeline for label, variant in variants.items()}
         if any(timelines.values()):

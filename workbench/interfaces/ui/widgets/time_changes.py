@@ -65,8 +65,7 @@ def show_time_changes(opened: Opened, measured: MeasuredHere, optimize: Any) -> 
         changes = changes_by_operator(before, after)
     st.caption(
         markdown_escaped(
-            f"From {before.latency.median_ms:,.3f} ms ({after.ratio_to}) to {after.latency.median_ms:,.3f} ms "
-            f"({label}). "
+            f"{before.latency.median_ms:,.3f} → {after.latency.median_ms:,.3f} ms ({after.ratio_to} → {label}). "
             "Each operator has its share of the profile of the median latency, so the bars sum to the difference."
         )
     )
