@@ -389,6 +389,9 @@ OLD_WORDS = frozenset(
         chains wire carry Carried CannotCarry demands places origins prices tidy feed fed told_apart turns settle
         use words torch_places remembered_times work_done Stopwatch check_wishes _obituary looks straight Stretch
         Chapter garbage keeping moments shown recent telling walking lettering hook test_bad_words
+        follow_rules leave_out LeftOut lined_up Spread heed_cancel _heed_cancel _LOOK_S _LOOK_EVERY_S must_stay
+        reason_to_stay wanted_layout travelling_files in_use_together other_processes parts_in_order several_outputs
+        putting_back Kept Misses Datum Either outlines donors
         """,
     )
 )

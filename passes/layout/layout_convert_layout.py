@@ -15,7 +15,7 @@ from workbench.planning.layout.infer import infer_layouts
 from workbench.planning.layout.layout_facts import LayoutFacts
 from workbench.planning.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, parse_demand
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.planning.layout.strategies.npu_strategy import reshapes, wanted_operand_layout
+from workbench.planning.layout.strategies.npu_strategy import preferred_operand_layout, reshapes
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 
 FROM_TARGET = "target"
@@ -137,7 +137,7 @@ class LayoutConvertLayout(LayoutStrategy):
 
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], profile: Profile) -> Iterator[Rewrite]:
-    wanted = wanted_operand_layout(node, layouts, profile)
+    wanted = preferred_operand_layout(node, layouts, profile)
     if wanted is None or reshapes(node):
         return
     layout, perm = wanted

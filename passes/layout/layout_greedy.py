@@ -25,10 +25,10 @@ from workbench.planning.layout.profile import Profile
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.planning.layout.strategies.npu_strategy import (
     conversion_sentence,
+    preferred_operand_layout,
     reshapes,
     restored_operands,
     restored_outputs,
-    wanted_operand_layout,
     why_kept,
 )
 from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
@@ -172,7 +172,7 @@ def _reached_by_demand(graph: Graph, layouts: dict[str, str], target: Profile) -
     worklist = [
         node
         for node in graph.nodes
-        if plain_op(node) in target.required_layouts and wanted_operand_layout(node, layouts, target) is not None
+        if plain_op(node) in target.required_layouts and preferred_operand_layout(node, layouts, target) is not None
     ]
     reached = {node.name for node in worklist}
     while worklist:
@@ -189,7 +189,7 @@ def _reached_by_demand(graph: Graph, layouts: dict[str, str], target: Profile) -
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
     case = case_of(node, layouts)
-    wanted = wanted_operand_layout(node, layouts, target)
+    wanted = preferred_operand_layout(node, layouts, target)
     if wanted is None:
         yield from rewrite_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return

@@ -15,7 +15,7 @@ from workbench.planning.layout.infer import infer_layouts
 from workbench.planning.layout.layout_facts import LayoutFacts
 from workbench.planning.layout.profile import Profile
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.planning.layout.strategies.npu_strategy import reshapes, wanted_operand_layout
+from workbench.planning.layout.strategies.npu_strategy import preferred_operand_layout, reshapes
 from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
 
 _WEIGHTS_CHANNELS_LAST = "OHWI"
@@ -103,7 +103,7 @@ class LayoutInsertAndCancel(LayoutStrategy):
 
 
 def _insert(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
-    wanted = wanted_operand_layout(node, layouts, target)
+    wanted = preferred_operand_layout(node, layouts, target)
     if wanted is None or reshapes(node):
         return
     layout, perm = wanted

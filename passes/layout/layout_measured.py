@@ -17,10 +17,10 @@ from workbench.planning.layout.problem.times import AUTO, DEVICES, TIMED_IN, Ope
 from workbench.planning.layout.profile import Profile
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.planning.layout.strategies.npu_strategy import (
+    preferred_operand_layout,
     reshapes,
     restored_operands,
     restored_outputs,
-    wanted_operand_layout,
 )
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 
@@ -100,12 +100,12 @@ class LayoutMeasured(LayoutStrategy):
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.get(Profile)
         layouts = infer_layouts(graph)
-        wanted = _wanted_layouts(graph, layouts, target)
+        preferred = _preferred_layouts(graph, layouts, target)
         timer = context.find(OperatorTimer)
-        transposes = _TransposeTimes.filled(wanted, OperatorTimes(graph, target, timer), self.device, self.dtype)
+        transposes = _TransposeTimes.filled(preferred, OperatorTimes(graph, target, timer), self.device, self.dtype)
         converted = []
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
-            rewrite = _converted(graph, graph.node(name), wanted.get(name), transposes, target)
+            rewrite = _converted(graph, graph.node(name), preferred.get(name), transposes, target)
             if rewrite is not None:
                 converted.append(name)
                 yield rewrite
@@ -118,14 +118,14 @@ class LayoutMeasured(LayoutStrategy):
         return LayoutFacts(inexact=_ONE_BY_ONE, device=times.device, times=times.rows(converted))
 
 
-_Wanted = tuple[str, Permutation]
+_Preferred = tuple[str, Permutation]
 
 
-def _wanted_layouts(graph: Graph, layouts: Mapping[str, str], target: Profile) -> dict[str, _Wanted]:
+def _preferred_layouts(graph: Graph, layouts: Mapping[str, str], target: Profile) -> dict[str, _Preferred]:
     """Layout and permutation of every node that might be converted to the target's layout."""
     candidates = (node for node in graph.nodes if node.op != "Transpose" and not reshapes(node))
-    pairs = ((node.name, wanted_operand_layout(node, layouts, target)) for node in candidates)
-    return {name: wanted for name, wanted in pairs if wanted is not None}
+    pairs = ((node.name, preferred_operand_layout(node, layouts, target)) for node in candidates)
+    return {name: preferred for name, preferred in pairs if preferred is not None}
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,12 @@ class _TransposeTimes:
     back: dict[str, int | None] = field(default_factory=dict)
 
     @classmethod
-    def filled(cls, wanted: Mapping[str, _Wanted], times: OperatorTimes, device: str, dtype: str) -> _TransposeTimes:
+    def filled(
+        cls, preferred: Mapping[str, _Preferred], times: OperatorTimes, device: str, dtype: str
+    ) -> _TransposeTimes:
         """Measures all times that the walk may need. Raises UserError if nothing can be timed."""
         graph, moves = times.graph, {}
-        for name, (layout, perm) in wanted.items():
+        for name, (layout, perm) in preferred.items():
             node = graph.node(name)
             times.request_operator(node, perm, layout)
             values = (*node.operands, *filter(None, node.outputs))
@@ -148,7 +150,7 @@ class _TransposeTimes:
         for value, perm in moves.items():
             times.request_transpose(value, perm)
             times.request_transpose(value, inverse(perm), perm)
-        if wanted:
+        if preferred:
             times.measure(device, dtype)
         forward = {value: times.transpose(value, perm) for value, perm in moves.items()}
         back = {value: times.transpose(value, inverse(perm), perm) for value, perm in moves.items()}
@@ -167,12 +169,12 @@ class _TransposeTimes:
 
 
 def _converted(
-    graph: Graph, node: Node, wanted: _Wanted | None, transposes: _TransposeTimes, target: Profile
+    graph: Graph, node: Node, preferred: _Preferred | None, transposes: _TransposeTimes, target: Profile
 ) -> Rewrite | None:
     timed = transposes.times.operator(node.name)
-    if wanted is None or timed is None:
+    if preferred is None or timed is None:
         return None
-    layout, perm = wanted
+    layout, perm = preferred
     try:
         conversion = convert(graph, node, perm, layout, target)
     except NotPermutable:

@@ -24,10 +24,10 @@ from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.planning.layout.strategies.npu_strategy import (
     conversion_sentence,
     preferred_layout,
+    preferred_operand_layout,
     reshapes,
     restored_operands,
     restored_outputs,
-    wanted_operand_layout,
     why_kept,
 )
 from workbench.rewrite import Example, PassContext, Rewrite, rewrite_each
@@ -151,7 +151,7 @@ def _inserted(graph: Graph, value: str, reason: str, layouts: dict[str, str], ta
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
     case = case_of(node, layouts)
-    wanted = wanted_operand_layout(node, layouts, target)
+    wanted = preferred_operand_layout(node, layouts, target)
     if wanted is None:
         yield from rewrite_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return

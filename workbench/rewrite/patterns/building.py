@@ -135,7 +135,7 @@ class _Builder:
     def _call(self, call: Operation) -> None:
         domain, _, operator = call.operator.rpartition(".")
         self._refuse_older_opset(call.operator)
-        donor = self._donor(call.operator)
+        replaced = self._replaced_node(call.operator)
         inputs = [self._operand(operand) for operand in call.operands]
         inputs += self.match.datum(call.further, ())
         while inputs and not inputs[-1]:
@@ -145,7 +145,7 @@ class _Builder:
             term.index: name for term, name in self.built.items() if isinstance(term, Result) and term.call == call
         }
         outputs = {0: self.built.get(call, ""), **further}
-        node = donor.replace(
+        node = replaced.replace(
             op_type=operator,
             domain=domain,
             overload="",
@@ -161,12 +161,13 @@ class _Builder:
         if needs:
             raise NoMatch(f"{operator} came with opset {needs}; this model has opset {has}")
 
-    def _donor(self, operator: str) -> Node:
+    def _replaced_node(self, operator: str) -> Node:
+        """The node whose name and metadata the new one takes over: one of that operator if there is one."""
         if not self.replaced_nodes:
             return self.match.root.replace(name=self._fresh(f"{self.match.root.name}_{operator}"))
-        donor = next((node for node in self.replaced_nodes if node.op == operator), self.replaced_nodes[0])
-        self.replaced_nodes.remove(donor)
-        return donor
+        result = next((node for node in self.replaced_nodes if node.op == operator), self.replaced_nodes[0])
+        self.replaced_nodes.remove(result)
+        return result
 
     def _attribute(self, value: Any) -> Any:
         """The value of an attribute: a literal, a named datum, or computed from numbers."""

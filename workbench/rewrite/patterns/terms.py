@@ -69,7 +69,7 @@ class _Compound:
 class Operation(_Compound):
     """The first result of an ONNX operator.
 
-    attributes: values to match or to build: plain data, a Datum, or an expression of those. Attributes
+    attributes: values to match or to build: plain data, an AttributeVariable, or an expression of those. Attributes
                 that are neither listed nor bound to `rest` must have ONNX's default.
     rest:       the name to which all other attributes are bound; "" if there must be no others.
     further:    the name to which all further operands are bound; "" if there must be none.

@@ -196,7 +196,7 @@ def _kernel_args(kernel: Kernel) -> dict[str, Any]:
         by=kernel.by,
         how=kernel.how,
         nodes=list(kernel.operators),
-        one_by_one_ms=kernel.torch_ms,
+        sequential_ms=kernel.torch_ms,
         generated_kernels=kernel.kernels,
         bytes=kernel.bytes,
         same_as=kernel.same_as or None,

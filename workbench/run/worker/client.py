@@ -143,14 +143,14 @@ class Worker:
         """
         client, queue = threading.current_thread(), queue_of_device(device)
         self._interrupted.discard(client)
-        self._heed_cancel(client)
+        self._check_cancelled(client)
         on_cpu = queue == "cpu"
         message = {"kind": kind, "device": device, "memory_limit_bytes": memory_limit_bytes, **fields}
         with self._process_in_turn(kind, queue, client, on_progress) as process, self._marked_busy(client):
             answer = process.ask(
                 message,
                 limits=Limits(timeout_s, memory_limit_bytes if on_cpu else None),
-                check_cancelled=lambda: self._heed_cancel(client),
+                check_cancelled=lambda: self._check_cancelled(client),
                 on_progress=on_progress,
                 need_bytes=need_bytes,
             )
@@ -208,7 +208,7 @@ class Worker:
         self, kind: str, queue: str, client: threading.Thread, on_progress: ProgressSink | None
     ) -> Iterator[WorkerProcess]:
         def on_wait(ahead: Sequence[str]) -> None:
-            self._heed_cancel(client)
+            self._check_cancelled(client)
             if on_progress is not None:
                 on_progress({"stage": waiting_text(ahead, queue), "done": 0, "total": 1})
 
@@ -246,7 +246,7 @@ class Worker:
         finally:
             self._busy.discard(client)
 
-    def _heed_cancel(self, client: threading.Thread) -> None:
+    def _check_cancelled(self, client: threading.Thread) -> None:
         if client in self._interrupted or client in self._dismissed:
             raise CancelledError
 

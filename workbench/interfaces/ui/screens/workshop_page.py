@@ -46,7 +46,7 @@ _CHECKED, _TRIED = "workshop_checked", "workshop_tried"
 _DRAFT, _DRAFT_JOB, _ASKED = "workshop_draft", "workshop_run", "workshop_asked"
 _TEST_JOB, _TRY_JOB = "workshop_test", "workshop_try"
 _NEW, _FIRST_NAME = "a new pass", "my_pass"
-_LOOK_EVERY_S = 1.0  # at the file on disk
+_POLL_INTERVAL_S = 1.0  # at the file on disk
 _TEXT_HEIGHT, _GRAPH_HEIGHT, _TABLE_HEIGHT = 370, 200, 140  # pixels on a screen of 768 pixels
 _TESTS, _MODEL, _WORDS = "Tests", "On the open model", "In words"
 _MARKS = {True: "passed", False: "FAILED", None: "open"}
@@ -104,7 +104,7 @@ def _text_on_disk() -> str:
     return "" if name == _NEW else text_of_own(name) or ""
 
 
-@st.fragment(run_every=_LOOK_EVERY_S)
+@st.fragment(run_every=_POLL_INTERVAL_S)
 def _watch_file() -> None:
     if _text_on_disk() != st.session_state[_ON_DISK]:
         st.rerun()

@@ -22,7 +22,7 @@ from workbench.presentation.explanations.gain import Figure
 from workbench.rewrite import History
 
 LATENCY = "latency"  # the label of its figure
-_LOOK_EVERY_S = 1.5  # not more often, since a browser on this machine disturbs the measurement
+_POLL_INTERVAL_S = 1.5  # not more often, since a browser on this machine disturbs the measurement
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def take_ended(opened: Opened, key: str) -> None:
         st.caption(markdown_escaped(f"{job.title} failed: {error}"))
 
 
-@st.fragment(run_every=_LOOK_EVERY_S)
+@st.fragment(run_every=_POLL_INTERVAL_S)
 def watch_card(figures: Callable[[], Sequence[Figure]], waiting: Waiting) -> None:
     """Draw a card with what it waits for and how far that is; the page runs again when that has ended."""
     if waiting.is_done():

@@ -114,7 +114,7 @@ def convert(
     for index in call.inputs:
         inputs[index] = additions.permuted_operand(node.inputs[index], perm)
     for index in call.aligned_inputs:
-        inputs[index] = additions.lined_up_operand(node.inputs[index], perm)
+        inputs[index] = additions.aligned_operand(node.inputs[index], perm)
     op_type = call.op_type or node.op_type
     domain = node.domain if call.domain is None else call.domain
     constants = dict(call.constants)
@@ -306,7 +306,7 @@ class _Additions:
         self._converted[value] = result
         return result
 
-    def lined_up_operand(self, value: str, perm: Permutation) -> str:
+    def aligned_operand(self, value: str, perm: Permutation) -> str:
         """Give an operand of lower rank all axes, by a Reshape if no element moves, else by Transpose and Unsqueeze."""
         if value in self.aligned_inputs:
             return self._converted[value]
