@@ -176,6 +176,28 @@ def test_the_palette_leads_to_passes_nodes_actions_and_pages(tab, app):
     tab.wait_for_url("**/memory*")
 
 
+def test_the_palette_opens_on_pages_without_a_graph_too(tab, app):
+    tab.goto(f"{app[0]}/runs?model={NARROW}")
+    settle(tab)
+
+    def offered(text: str) -> str:
+        tab.keyboard.press("Control+k")
+        tab.get_by_role("dialog", name="Command palette").wait_for()
+        tab.keyboard.type(text)
+        return tab.get_by_role("option").first.text_content() or ""
+
+    assert "3 Measure (bench)" in offered("bench")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/run?*")
+    settle(tab)
+    assert offered("action measure").startswith("action")
+    tab.keyboard.press("Escape")
+    assert tab.get_by_role("dialog", name="Command palette").is_hidden()
+    assert "Runs" in offered("page runs")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/runs?*")
+
+
 @pytest.mark.slow
 def test_what_is_selected_is_cut_out_with_two_clicks(tab, app):
     view = optimized(tab, app, NARROW, passes="sum_to_add", step="0", verify="off")

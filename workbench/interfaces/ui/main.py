@@ -27,6 +27,7 @@ from workbench.interfaces.ui.state.goals import FLOAT16_GOAL, HARDWARE_GOAL
 from workbench.interfaces.ui.widgets.address_bar import address_bar
 from workbench.interfaces.ui.widgets.controls import Parts
 from workbench.interfaces.ui.widgets.file_drop import take_dropped_files
+from workbench.interfaces.ui.widgets.page_palette import page_palette
 from workbench.interfaces.ui.widgets.page_steps import next_button, part_links
 from workbench.interfaces.ui.widgets.theme import keep_theme
 
@@ -90,6 +91,7 @@ next_button(_page, _stages)
 with st.container(key="page_scripts"):  # which take no place, also while they are loaded
     keep_theme(["open", *(page.url_path for page in _pages)])
     take_dropped_files(_open, _workshop)
+    page_palette(_pages)
 if _page.url_path != _optimize.url_path:  # whose sidebar has the links, so that the graph has the height
     part_links(_page, _groups)
 _page.run()

@@ -12,13 +12,18 @@ _NAMES: Mapping[str, tuple[str, ...]] = {  # by the address of the page
     "optimize": ("passes", "explain", "groups", "report"),
     "workshop": ("new-pass", "test-pass"),
     "run": ("measure", "bench"),
-    "compare-tools": ("rivals", "reduce"),
+    "compare-tools": ("reduce",),
     "export": ("package", "check"),
     "compare": ("verify",),
-    "streams": ("lanes",),
     "lessons": ("learn", "lesson"),
 }
-_ADDRESS_OF = {name: address for address, names in _NAMES.items() for name in names}
+_FORMER_NAMES = {"rivals": "compare-tools", "lanes": "streams"}
+_ADDRESS_OF = {**_FORMER_NAMES, **{name: address for address, names in _NAMES.items() for name in names}}
+
+
+def names_of_page(path: str) -> tuple[str, ...]:
+    """The further names of the page with that address; "" is the first page."""
+    return _NAMES.get(path, ())
 
 
 class PageTitles:

@@ -7,26 +7,18 @@ Each request reruns the fragment around the component, not the page.
 
 from __future__ import annotations
 
-import functools
-import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from streamlit.components.v2 import component
-from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
-from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
 from workbench.interfaces.ui.state.address import node_in_address
 from workbench.interfaces.ui.state.shown_view import Seen, Shown, seen_in
+from workbench.interfaces.ui.widgets.bundled_component import bundled_component
 from workbench.interfaces.ui.widgets.parts import growing
-from workbench.presentation.view.report import COMPONENT, bundle
 
-_NAME = "graph_workbench.graph"
 _EVENTS = (  # requests of the browser, each a method of `Shown`
     "set_open",  # open or close a group
     "find",  # search by a query
@@ -83,7 +75,7 @@ def graph_view(
     replaced_by: the key of a control that draws something else in its place; what is on screen is reported before.
     with_computed: whether the graph is coloured by the numbers that the page computed (`Shown.show_numbers`).
     """
-    mounted, actions, asked = _component(), actions or PageActions(), f"{key}_asked"
+    mounted, actions, asked = bundled_component("graph", "index.js", "mount"), actions or PageActions(), f"{key}_asked"
     seen = seen_in(key)
     if seen.moment is None and node_in_address() and shown.show is None:
         shown.reveal({"id": node_in_address()})
@@ -139,29 +131,3 @@ def _answer(actions: PageActions, event: str, request: Mapping[str, Any]) -> Non
         st.rerun()
     if event == _ACT and request["label"] in actions.of_selection:
         actions.of_selection[request["label"]](str(request["id"]))
-
-
-def _component() -> Any:
-    """The component; its modules are bundled, so that the browser sends one request instead of 36.
-
-    Streamlit finds components by the manifests of installed packages. The workbench also runs without being
-    installed, so it registers a manifest itself.
-    """
-    manager = get_bidi_component_manager()
-    if manager.get_component_asset_root(_NAME) is None:
-        package, _, name = _NAME.partition(".")
-        config = ComponentConfig(name, "component")
-        manager.register_from_manifest(ComponentManifest(package, "1", [config]), Path(_bundled().name))
-    return component(_NAME, js="index.js", css="style.css")
-
-
-@functools.cache
-def _bundled() -> tempfile.TemporaryDirectory[str]:
-    """A folder with the bundled component, which is deleted when the process ends."""
-    folder = tempfile.TemporaryDirectory(prefix="workbench-component-")
-    component_folder = Path(folder.name) / "component"
-    component_folder.mkdir()
-    script = f"{bundle('index.js')}\nexport {{ mount as default }};\n"
-    (component_folder / "index.js").write_text(script, encoding="utf-8")
-    shutil.copy(COMPONENT / "style.css", component_folder)
-    return folder

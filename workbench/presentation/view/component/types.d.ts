@@ -168,6 +168,13 @@ export interface Outside {
 export type Key = [keys: string[], text: string, action: (view: View) => void];
 
 /** Streamlit's argument for a component (v2). */
+/** The component of a page's palette. */
+export interface PageComponent {
+  data: { pages: [path: string, text: string][] };
+  parentElement: HTMLElement;
+  setTriggerValue(name: string, value: unknown): void;
+}
+
 export interface StreamlitComponent {
   key: string;
   data: ViewData;

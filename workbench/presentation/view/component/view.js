@@ -19,6 +19,7 @@ import { forgetCuts } from "./text_metrics.js";
 import { initialize } from "./memory.js";
 import { Messages } from "./messages.js";
 import { Palette } from "./palette.js";
+import { entriesOf } from "./palette_entries.js";
 import { Playbar } from "./playbar.js";
 import { boxAt } from "./pick.js";
 import { listenToPointer } from "./pointer.js";
@@ -75,7 +76,7 @@ export class View {
     this.playbar = new Playbar(this);
     this.legend = new Legend(this);
     this.help = new Help(KEYS, () => this.stage.focus());
-    this.palette = new Palette(this, KEYS);
+    this.palette = new Palette("Passes, changes, goals, nodes, actions, pages", (text) => entriesOf(this, KEYS, text), () => this.stage.focus());
     this.side = make("div", { class: "gw-side" }, this.search.panel, this.inspector.element);
     this.messages = new Messages();
     this.stage.element.append(this.breadcrumb.element, this.messages.element, this.help.element, this.palette.element);
