@@ -29,6 +29,7 @@ READERS = {
     "a round": "u = Relu(q)  y = Round(u)",
     "a remainder": "u = Neg(q)  y = Mod<fmod=1>(u, one)",
     "a cast to integers": "u = Abs(q)  y = Cast<to=7>(u)",
+    "a sine in a branch": "b = ReduceMax<keepdims=0>(f)  d = Greater(b, one)  y = If(d)<then_branch = t() => (float[1,16,9] s) { s = Sin(q) }, else_branch = e() => (float[1,16,9] n) { n = Neg(q) }>",
     "an equality": "u = Max(q, one)  y = Equal(u, one)",
     "a comparison": "u = LeakyRelu(q)  y = Greater(u, one)",
 }

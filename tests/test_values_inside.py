@@ -12,6 +12,7 @@ import workbench as wb
 from benchmarks.planted import Planter, changes_its_node, forms_of, planted
 from tests.commands import SAMPLES
 from tests.running import typed
+from workbench.evidence.verification import inner_values
 from workbench.evidence.verification.inner_values import MOST_BYTES
 from workbench.evidence.verification.verifier import Verifier
 from workbench.ir import Edit, Graph, constant
@@ -179,6 +180,81 @@ def test_what_rounding_moves_far_is_explained_by_it(worker):
     after = typed(text % "m = ReduceMean(x, a)  p = Add(m, c)  s = Add(p, d)")
     found = verdict(worker, before, after)
     assert found.ok and not found.bit_equal, found.sentence
+
+
+BRANCHES = """g (float[1,64] x) => (float[1,64] y) <float a = {1234.567}, float b = {98.7}> {
+    m = Mul(x, a)  n = Mul(m, b)  s = ReduceSum<keepdims=0>(n)  z = Constant<value = float {0}>()  c = Greater(s, z)
+    y = If(c)<then_branch = t() => (float[1,64] p) { p = OPERATOR(n) }, else_branch = e() => (float[1,64] q) { q = Cos(n) }>
+}"""
+
+
+def test_what_rounding_moves_far_does_not_excuse_what_is_farther_off(worker):
+    """Rounding moves a Sin of large angles by up to 2; Neg of these is off by 100,000."""
+    before, after = (typed(BRANCHES.replace("OPERATOR", name)) for name in ("Sin", "Neg"))
+    assert verdict(worker, before, before.copy()).ok
+    found = verdict(worker, before, after)
+    assert found.ok is False, found.sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        (
+            f"g (int64[4] i) => (int64[4] y) <int64[512] t = {{{', '.join(map(str, range(512)))}}}> {{ y = Gather(t, i) }}",
+            ("t", 471, 7),
+        ),
+        (
+            "g (float[64] x) => (uint8[64] y) <float s = {0.1}, uint8 z = {128}> { y = QuantizeLinear(x, s, z) }",
+            ("z", (), 127),
+        ),
+    ],
+    ids=["a table", "a zero point"],
+)
+def test_an_integer_that_becomes_an_element_is_compared(worker, text, change):
+    graph, (name, place, number) = typed(text), change
+    found = verdict(worker, graph, with_constant(graph, name, lambda array: array.__setitem__(place, number)))
+    assert found.ok is False and f"its constant '{name}' differs in 1 of " in found.sentence, found.sentence
+
+
+def test_a_size_may_be_written_in_another_way(worker):
+    graph = typed("g (float[2,3,4] x) => (float[2,12] y) <int64[2] s = {0, -1}> { y = Reshape(x, s) }")
+    found = verdict(worker, graph, with_constant(graph, "s", lambda array: array.__setitem__(..., (2, 12))))
+    assert found.ok, found.sentence
+
+
+@pytest.mark.parametrize("opset", [7, 10, 12])
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+def test_the_value_of_a_pad_that_fills_with_its_own_elements_is_none(worker, tmp_path, opset, mode):
+    pads = "[0, 0, 1, 1, 0, 0, 2, 2]"
+    text = f'y = Pad <mode = "{mode}", pads = {pads}, value = 3.0> (x)'
+    head = ""
+    if opset > 10:
+        head, text = "<int64[8] p = {0,0,1,1,0,0,2,2}, float v = {3}>", f'y = Pad <mode = "{mode}"> (x, p, v)'
+    model = onnx.parser.parse_model(
+        f'<ir_version: 7, opset_import: ["": {opset}]> g (float[1,2,5,5] x) => (float[1,2,8,8] y) {head} {{ {text} }}'
+    )
+    onnx.save(model, tmp_path / "pad.onnx")
+    graph = wb.load(tmp_path / "pad.onnx")
+    assert verdict(worker, graph, graph.copy()).ok
+    other = with_constant(graph, "v", lambda array: array.__setitem__((), 5)) if opset > 10 else graph.copy()
+    assert verdict(worker, graph, other).ok
+
+
+@pytest.mark.parametrize("recorded", range(1, 9))
+def test_what_stands_before_a_relu_is_not_taken_for_what_is_behind_it(worker, monkeypatch, recorded):
+    """Of the original fewer values are recorded than of the result, which has fewer nodes and so room for more of them."""
+    layers = 3
+    text = "".join(
+        f"c{i} = Conv({f'r{i - 1}' if i else 'x'}, w)  n{i} = BatchNormalization(c{i}, g, o, o, g)  r{i} = Relu(n{i})  "
+        for i in range(layers)
+    )
+    graph = typed(
+        f"""g (float[1,8,16,16] x) => (float[1,8,16,16] y) <float[8,8,1,1] w = {{{numbers(64)}}},
+        float[8] g = {{1, 2, 3, 4, 5, 6, 7, 8}}, float[8] o = {{{numbers(8)}}}> {{ {text} y = Conv(r{layers - 1}, w) }}"""
+    )
+    monkeypatch.setattr(inner_values, "MOST_BYTES", recorded * 8 * 16 * 16 * 4)
+    found = verdict(worker, graph, wb.optimize(graph, ["fold_batchnorm"]).graph)
+    assert found.ok, found.sentence
 
 
 # ---- the parts --------------------------------------------------------------------------------

@@ -20,11 +20,12 @@ _PRODUCTS = ("convolution", "matmul", "quantization")  # categories of operators
 class InnerValues:
     """The tensors that nodes of a graph compute, outputs excepted, in topological order.
 
-    recorded: those that fit MOST_BYTES together, and those of unknown size.
-    large:    the sizes of those of float32 among the others.
+    recorded:   those that fit MOST_BYTES together, and those of unknown size.
+    unrecorded: the sizes of the others. large: of those of float32 among them, by name.
     """
 
     recorded: tuple[str, ...]
+    unrecorded: frozenset[tuple[int, ...]]
     large: Mapping[str, tuple[int, ...]]
 
 
@@ -38,12 +39,15 @@ def inner_values(graph: Graph, dims: Mapping[str, int]) -> InnerValues:
             break
         excluded.add(value)
         total -= sizes[value] or 0
-    large = {}
+    large, unrecorded = {}, set()
     for value in excluded:
         type_ = types[value]
-        if isinstance(type_, TensorType) and type_.dtype == DataType.FLOAT and type_.static_shape is not None:
+        if not isinstance(type_, TensorType) or type_.static_shape is None:
+            continue
+        unrecorded.add(type_.static_shape)
+        if type_.dtype == DataType.FLOAT:
             large[value] = type_.static_shape
-    return InnerValues(tuple(value for value in types if value not in excluded), large)
+    return InnerValues(tuple(value for value in types if value not in excluded), frozenset(unrecorded), large)
 
 
 def _types(graph: Graph, dims: Mapping[str, int]) -> dict[str, ValueType | None]:

@@ -25,7 +25,7 @@ from workbench.backends.memory import estimate_bytes, refuse_unless_fits
 from workbench.backends.randomness import is_random, uses_random_numbers, with_seeds
 from workbench.backends.tensors import load_tensors, save_tensors
 from workbench.errors import UserError
-from workbench.evidence.verification.inner_values import axes_of_channels, inner_values
+from workbench.evidence.verification.inner_values import InnerValues, axes_of_channels, inner_values
 from workbench.formats.opsets.written import AS_NEEDED
 from workbench.ir import Graph, Node, TensorType
 from workbench.ir.types import ValueType
@@ -221,9 +221,9 @@ class Original:
         return OriginalRuns((first.inputs, *self._user_inputs[1:]), (first.outputs, *outputs))
 
     @cached_property
-    def large(self) -> Mapping[str, tuple[int, ...]]:
-        """The sizes of values that are too large to be recorded (`InnerValues`)."""
-        return inner_values(self.graph, self.first.dims).large
+    def inner_values(self) -> InnerValues:
+        """Which values are recorded, and the sizes of those that are too large for it."""
+        return inner_values(self.graph, self.first.dims)
 
     @cached_property
     def plain_outputs(self) -> tuple[Tensors, ...]:

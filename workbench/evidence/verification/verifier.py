@@ -261,7 +261,8 @@ class Verifier:
                 original={
                     "model": str(self._original.file.resolve()),
                     "values": list(runs.values or ()),
-                    "large": self._original.large,
+                    "large": self._original.inner_values.large,
+                    "unrecorded": sorted(self._original.inner_values.unrecorded),
                     "inputs": [str(path) for path in runs.inputs_files],
                     "recorded": [str(path) for path in runs.tensors_files],
                 },

@@ -76,8 +76,9 @@ def _replacement(node: NodeProto, version: int, types: Mapping[str, TypeProto]) 
         resized = _with_operator(node, "Resize", [node.input[0], _EMPTY, node.input[1]])
         resized.attribute.extend(helper.make_attribute(name, value) for name, value in _AS_BEFORE.items())
         yield resized
-    elif all(value in types for value in node.input) and not any(a.ref_attr_name for a in node.attribute):
-        yield from _body(node, [types[value] for value in node.input])
+    elif any(value in types for value in node.input) and not any(a.ref_attr_name for a in node.attribute):
+        known = next(types[value] for value in node.input if value in types)  # all three have one element type
+        yield from _body(node, [types.get(value, known) for value in node.input])
     else:
         yield node
 

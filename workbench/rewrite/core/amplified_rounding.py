@@ -100,7 +100,7 @@ class Amplifier:
 
 def amplifier_of_edit(graph: Graph, edit: Edit) -> Amplifier | None:
     """What would show that the results of the edit are rounded in another way; None if nothing is known to."""
-    if not graph.nodes_of(AMPLIFIES_FROM):
+    if not graph.nodes_of(AMPLIFIES_FROM) and not graph.with_bodies:
         return None
     removed = set(edit.remove)
     for name in edit.remove:
@@ -123,7 +123,22 @@ def amplifier_of(
 
     unknown: the size of values of which nothing is known. without: names of nodes that are not followed.
     """
-    errors = {value: magnitude_of(graph, value, unknown)} if _is_rounded(graph, value) else {}
+    if not _is_rounded(graph, value):
+        return None
+    found = _first_amplifier(graph, value, magnitude_of(graph, value, unknown), unknown, operators, without)
+    return None if found is None else Amplifier(found[0], value, found[1])
+
+
+def _first_amplifier(
+    graph: Graph,
+    value: str,
+    error: float,
+    unknown: float,
+    operators: Collection[str],
+    without: Collection[str] = (),
+) -> tuple[Node, float] | None:
+    """The first of these operators that shows a difference of the value, in a body too, and how large that is there."""
+    errors = {value: error}
     waiting = list(errors)
     for _ in range(_MAX_VALUES):
         if not waiting:
@@ -133,7 +148,12 @@ def amplifier_of(
             if user.name in without:
                 continue
             if user.op in operators and _is_step(user) and errors[at] > AMPLIFIES_FROM[user.op]:
-                return Amplifier(user, value, errors[at])
+                return user, errors[at]
+            for body in user.bodies.values():
+                if at in body.captured:
+                    found = _first_amplifier(body, at, errors[at], unknown, operators)
+                    if found is not None:
+                        return found
             error = _passed_on(graph, user, at, errors[at], unknown) or 0.0
             for result in filter(None, user.outputs):
                 if error > errors.get(result, 0.0) and _is_rounded(graph, result):

@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from workbench.run.inner_values.rounding import OF_ONE, Values, holds_floats, unexplained
+from workbench.run.inner_values.rounding import OF_ONE, TIMES_MOVED, Values, holds_floats, unexplained
 from workbench.run.tolerances import Tolerance
 
 Order = tuple[int, ...] | None  # of axes; None for their own
@@ -75,12 +75,19 @@ class ValueMatcher:
     moved:    asked only where that may be all.
     narrowed: how far values may differ that were narrowed on purpose, by name.
     numbers_only: whether elements do not count that are infinite or NaN in the first graph.
+    unrecorded: sizes of values of the first graph that were too large to be recorded.
     """
 
     def __init__(
-        self, runs: Sequence[Values], moved: MovementOf, narrowed: Mapping[str, Tolerance], numbers_only: bool = False
+        self,
+        runs: Sequence[Values],
+        moved: MovementOf,
+        narrowed: Mapping[str, Tolerance],
+        numbers_only: bool = False,
+        unrecorded: Collection[Sequence[int]] = (),
     ) -> None:
         self._runs, self._moved, self._narrowed, self._numbers_only = runs, moved, narrowed, numbers_only
+        self._unrecorded = {tuple(sorted(shape)) for shape in unrecorded}
         self._sketches: dict[str, np.ndarray] = {}
 
     def match(self, runs: Sequence[Values], name: str) -> ValueMatch:
@@ -100,14 +107,17 @@ class ValueMatcher:
         """Whether rounding explains what differs from the first graph's value, however much that is.
 
         A run says nothing in which rounding alone moves an element by what is no rounding, as where a Softmax takes the
-        larger one of two large numbers that are about equal. At least one run must say something.
+        larger one of two large numbers that are about equal, unless the value is farther off than any element moves.
+        At least one run must say something.
         """
         tells = False
         for run, (first, second) in enumerate(zip(self._runs, runs, strict=True)):
             right, moved = first[match.name], self._moved(run, match.name)
-            if holds_floats(right) and moved is not None and moved.size and not _is_rounding(right, moved):
-                continue
             found = second[name] if match.order is None else second[name].transpose(match.order)
+            if holds_floats(right) and moved is not None and moved.size and not _is_rounding(right, moved):
+                if np.abs(_finite(right) - _finite(found)).max() > TIMES_MOVED * moved.max():
+                    return False
+                continue
             wrong = self._beyond_bounds(right, found, self._narrowed_of(match.name, name))
             for times in range(1, _MOST_TIMES + 1):
                 wrong = None if wrong is None else self._beyond_movement(run, match.name, right, found, wrong, times)
@@ -117,8 +127,14 @@ class ValueMatcher:
         return tells
 
     def mostly_equal(self, runs: Sequence[Values], name: str) -> ValueMatch | None:
-        """The value of the first graph that the value has at most places of a sample, as if one channel was wrong."""
+        """The value of the first graph that the value has at most places of a sample, as if one channel was wrong.
+
+        None where the right one may be among those that were not recorded: what stands before a Relu has most of its
+        elements.
+        """
         array = runs[0][name]
+        if tuple(sorted(array.shape)) in self._unrecorded:
+            return None
         best, best_share = None, _MOSTLY
         for other in self._candidates(array):
             right = self._runs[0][other]

@@ -22,6 +22,11 @@ from workbench.support.reachability import reachable
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _SIZES = ("Shape", "Size")
 _CLOSE = 1e-5  # relative: parameters that differ by less are the same, rounded
+_PAD_VALUE = 2  # the place of a Pad's operand
+_READ_INTEGERS = (  # operators whose integer operands are numbers, each with its zero point
+    *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
+    *("Add", "Sub", "Mul", "Div", "Where", "Equal", "Less", "Greater"),
+)
 # Of an operator that never reads them in inference, or only in a mode that says so.
 _WITHOUT_EFFECT = ("momentum", "seed", "ratio", "cubic_coeff_a", "extrapolation_value")
 
@@ -170,29 +175,59 @@ class CommonNodes:
         pair = self._pair(value)
         assert pair is not None
         node, other = pair
-        for name in dict.fromkeys(v for v in node.input if v in other.input and v in self._second.constants):
-            difference = self._of_constants(name)
+        unused = _unused_operands(node)
+        operands = [v for place, v in enumerate(node.input) if place not in unused]
+        for name in dict.fromkeys(v for v in operands if v in other.input and v in self._second.constants):
+            difference = self._of_constants(name, _holds_numbers(node, name))
             if difference:
                 return f"its constant '{name}' differs in {difference}"
         here, there = (_floats(one) for one in pair)
-        for name in sorted({*here, *there} - {*_WITHOUT_EFFECT}):
+        for name in sorted({*here, *there} - {*_WITHOUT_EFFECT, *_unused_attributes(node)}):
             numbers = tuple(floats.get(name, _default(one, name)) for floats, one in ((here, node), (there, other)))
             if not math.isclose(*numbers, rel_tol=_CLOSE):
                 return f"its {name} is {numbers[0]:g}, and {numbers[1]:g} in the original"
         return ""
 
-    def _of_constants(self, name: str) -> str:
+    def _of_constants(self, name: str, with_integers: bool) -> str:
         found, right = self._second.array(name), self._first.array(name)
-        if found.shape != right.shape or found.dtype != right.dtype or found.dtype.kind not in "fV":
+        if found.shape != right.shape or found.dtype != right.dtype:
             return ""
-        found, right = found.astype(np.float64), right.astype(np.float64)
-        wrong = ~np.isclose(found, right, rtol=_CLOSE, atol=0, equal_nan=True)
+        if found.dtype.kind in "fV":
+            found, right = found.astype(np.float64), right.astype(np.float64)
+            wrong = ~np.isclose(found, right, rtol=_CLOSE, atol=0, equal_nan=True)
+        elif with_integers:
+            wrong = found != right
+        else:
+            return ""
         if not wrong.any():
             return ""
         place = np.unravel_index(int(wrong.argmax()), wrong.shape)
         at = [int(index) for index in place]
         count = f"{np.count_nonzero(wrong):,} of {wrong.size:,} elements"
         return f"{count}, such as {found[place]:.6g} in place of {right[place]:.6g} at {at}"
+
+
+def _holds_numbers(node: NodeProto, constant: str) -> bool:
+    """Whether integers of the constant become elements of the result: of a table, or quantized.
+
+    Others are sizes, axes and places, which can be written in several ways.
+    """
+    return (node.op_type.startswith("Gather") and node.input[0] == constant) or node.op_type in _READ_INTEGERS
+
+
+def _unused_operands(node: NodeProto) -> tuple[int, ...]:
+    """The places of operands that the operator does not read: the value of a Pad that fills with its own elements."""
+    return (_PAD_VALUE,) if _pads_with_own_elements(node) else ()
+
+
+def _unused_attributes(node: NodeProto) -> tuple[str, ...]:
+    """The same of attributes."""
+    return ("value",) if _pads_with_own_elements(node) else ()
+
+
+def _pads_with_own_elements(node: NodeProto) -> bool:
+    modes = [attribute.s for attribute in node.attribute if attribute.name == "mode"]
+    return node.op_type == "Pad" and modes not in ([], [b"constant"])
 
 
 def _domain(name: str) -> str:

@@ -110,8 +110,8 @@ def compare_values(request: Mapping[str, Any], report: _Report) -> dict[str, Any
     known:    inputs that both have.
     narrowed: tolerances of the original's values that were narrowed on purpose.
     numbers_only: whether elements do not count that are infinite or NaN in the original.
-    original: `model`, `values`, the sizes of further ones of float32 that are too `large` to be recorded, and the files
-              `inputs` and `recorded` of its runs.
+    original: `model`, `values`, the sizes of further ones of float32 that are too `large` to be recorded, those of all
+              that are `unrecorded`, and the files `inputs` and `recorded` of its runs.
 
     Returns `equal`, how many values besides outputs are equal to one of the original, `explained`, those of `must`
     whose differences rounding explains, and `first`, the first value that differs, the `name` that it has in the
@@ -129,7 +129,7 @@ def compare_values(request: Mapping[str, Any], report: _Report) -> dict[str, Any
     inputs = [load_tensors(path) for path in original["inputs"]]
     movements = Movements(original["model"], original["values"], original["large"], inputs, right)
     narrowed = {name: Tolerance(**fields) for name, fields in request["narrowed"].items()}
-    matcher = ValueMatcher(right, movements.of, narrowed, request["numbers_only"])
+    matcher = ValueMatcher(right, movements.of, narrowed, request["numbers_only"], original["unrecorded"])
     return _first_difference(request, structures[1], CommonNodes(*structures), matcher, runs)
 
 
