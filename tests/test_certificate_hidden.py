@@ -39,6 +39,18 @@ def with_operator(folder, domain, name, **fields):
     )
 
 
+@pytest.mark.parametrize(
+    ("equation", "hides"),
+    [("ij->ji", True), ("ba", True), ("i j -> j i", True), ("...ij->...ji", True), ("ij->ij", False), ("ij->i", False)],
+)
+def test_an_einsum_that_permutes_axes_proves_nothing(tmp_path, equation, hides):
+    text = f"""g (float[64,64] x) => (float[N] y) {{ h = Einsum<equation="{equation}">(x)  r = Relu(h)  s = Shape(r)  e = Reshape(r, m)  y = Identity(e) }}"""
+    text = text.replace("=> (float[N] y)", "=> (float[N] y) <int64[1] m = {-1}>")
+    found = forged(tmp_path, text, text, **TRANSPOSES)
+    assert is_proven(found) != hides
+    assert ("as an Einsum permutes axes too" in found.told()) == hides
+
+
 @pytest.mark.parametrize(("domain", "name"), [("com.microsoft", "Hide"), ("com.microsoft.nchwc", "ReorderInput")])
 def test_an_operator_of_which_only_a_runtime_knows_proves_nothing(tmp_path, domain, name):
     found = with_operator(tmp_path, domain, name, **TRANSPOSES)

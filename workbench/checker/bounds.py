@@ -36,6 +36,7 @@ from workbench.checker.transpose_traffic import stored_bytes
 from workbench.checker.types import PlainType
 
 _BYTES, _COUNT = "bytes", "count"
+_EINSUMS = "that no alternative moves less, as an Einsum permutes axes too, which no count of Transposes has"
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ def _transposes(record: Fields, output: Output) -> Callable[[], BoundChecked]:
         moved = output.moved
         if moved.unknown:
             return _unproven("that no alternative moves less, as some sizes are not known")
+        if moved.einsums:
+            return _unproven(_EINSUMS)
         bound, own = _transpose_bound(output, held, cost), moved.bytes if weigh == _BYTES else moved.transposes
         return _compared(
             [], own, bound.least, _no_alternative("moves", weigh, "Transposes"), _if_orders_stay(bound, output)
@@ -209,8 +212,8 @@ def _traffic(record: Fields, output: Output) -> Callable[[], BoundChecked]:
             f"{with_kernels(output)}the Casts and Transposes of {output.name} read and write"
             f" {cost:,} bytes{output.with_dims}"
         )
-        if converted.unknown or moved.unknown:
-            return _unproven(what)
+        if converted.unknown or moved.unknown or moved.einsums:
+            return _unproven(_EINSUMS if moved.einsums else what)
         types = _cast_bound(output, in_type, lambda elements, bits: elements * bits // 8, through_transposes=True)
         orders = _transpose_bound(output, in_order, in_narrowest, through_casts=True)
         premise = f"{_if_types_stay(types)}, and {_if_orders_stay(orders, output)}"

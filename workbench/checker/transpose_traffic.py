@@ -18,13 +18,14 @@ from workbench.checker.types import PlainType, sizes_of
 @dataclass(frozen=True)
 class Moved:
     """transposes: the number of Transposes of computed values, bodies included. bytes: of those in which an element
-    changes its place. unknown: the number of unknown size. inside: of those in bodies. why: the reason if no size is
-    known."""
+    changes its place. unknown: the number of unknown size. inside: of those in bodies. einsums: the number of Einsums
+    of one operand that only permute its axes. why: the reason if no size is known."""
 
     transposes: int = 0
     bytes: int = 0
     unknown: int = 0
     inside: int = 0
+    einsums: int = 0
     why: str = ""
 
     def __str__(self) -> str:
@@ -37,13 +38,22 @@ def moved_by_transposes(inferred: Inferred, fixed: Collection[str], dims: Mappin
     """fixed: constants of the main graph that no caller can replace."""
     if inferred.why:
         return Moved(why=inferred.why)
-    transposes = size = unknown = inside = 0
+    transposes = size = unknown = inside = einsums = 0
     for found in computed_nodes(inferred, fixed, dims):
         if operator_name(found.node) == "Transpose":
             bytes_ = transposed_bytes(found.node, found.types)
             transposes, size, unknown = transposes + 1, size + (bytes_ or 0), unknown + (bytes_ is None)
             inside += found.inside
-    return Moved(transposes, size, unknown, inside)
+        einsums += operator_name(found.node) == "Einsum" and permutes_axes(found.node)
+    return Moved(transposes, size, unknown, inside, einsums)
+
+
+def permutes_axes(einsum: NodeProto) -> bool:
+    """Whether an Einsum of one operand has each of its axes once in the result, in another order."""
+    equation = next((a.s.decode(errors="replace") for a in einsum.attribute if a.name == "equation"), "")
+    operand, arrow, result = equation.replace(" ", "").partition("->")
+    result = result if arrow else "".join(sorted(letter for letter in operand if operand.count(letter) == 1))
+    return len(einsum.input) == 1 and operand != result and sorted(operand) == sorted(result)
 
 
 def transposed_bytes(node: NodeProto, types: Mapping[str, PlainType]) -> int | None:
