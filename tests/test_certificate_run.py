@@ -143,3 +143,23 @@ def test_each_element_of_a_sequence_is_compared(ran):
     assert ran(text.format("Relu"), text.format("Relu")).equal
     with pytest.raises(DoesNotHold, match="the output's 'y' differs by"):
         ran(text.format("Relu"), text.format("Softplus"))
+
+
+BEHIND_8_BITS = """g (float[1,3,8,8] x) => (float[1,2,8,8] y)
+    <float[2,3,1,1] w = {{{}, 1, 1, 1, 1, -1}}, float s = {{0.05}}, uint8 z = {{128}}> {{
+    c = Conv(x, w)  q = QuantizeLinear(c, s, z)  d = DequantizeLinear(q, s, z)  y = {}(d)
+}}"""
+
+
+@pytest.mark.parametrize("operator", ["Relu", "Tanh"])
+@pytest.mark.parametrize("weight", ["1.04", "1.02", "0.98"])
+def test_a_weight_in_front_of_8_bits_is_compared(ran, weight, operator):
+    """Each element is off by a step at most, as rounding may be; so many elements it does not move."""
+    with pytest.raises(DoesNotHold, match="more than rounding flips behind 8 bits"):
+        ran(BEHIND_8_BITS.format("1", operator), BEHIND_8_BITS.format(weight, operator))
+
+
+def test_another_order_of_a_sum_in_front_of_8_bits_is_equal(ran):
+    summands = "a = Conv(x, w)  b = Add(a, k)  c = Sub(b, k)"
+    text = BEHIND_8_BITS.format("1.3", "Relu").replace("uint8 z", "float k = {1}, uint8 z")
+    assert ran(text, text.replace("c = Conv(x, w)", summands)).equal

@@ -21,6 +21,8 @@ from workbench.checker.types import PlainType, is_tensor
 NARROWED: dict[int, float] = {TensorProto.FLOAT16: 0.25, TensorProto.BFLOAT16: 0.5}
 _STEP = 1.001  # times the scale: one step of quantization, with the rounding of a difference
 _QUANTIZED = 5e-2  # the same, of a result that depends on numbers of 8 bits or less, whose rounding may flip
+# Of the elements behind such numbers so many may be off: some, a share of all, and four times those that noise moves.
+_SOME, _FEW, _TIMES_AS_MANY = 2, 1e-3, 4
 NoisyResults = Callable[[], Sequence[Sequence[Any]]]  # the results of runs with noise
 
 
@@ -91,13 +93,27 @@ class Differences:
         if not _same_ends(expected, result).all():
             raise _Differs(f"in {_first(~_same_ends(expected, result), expected, result)}")
         coarse = max(_QUANTIZED if name in self._quantized else 0.0, self.narrowed.get(name, 0.0))
-        if coarse and difference <= coarse:
-            return difference
         error = np.abs(_finite(expected) - _finite(result))
+        if coarse and difference <= coarse:
+            if name not in self.narrowed and self.mode != "fast":
+                _refuse_more_than_flips(expected, result, moved())
+            return difference
         wrong = error > largest_rounding(expected, moved() if not coarse else ())
         if wrong.any():
             raise _Differs(f"by {difference:.1e} of its largest element: {_first(wrong, expected, result)}")
         return difference
+
+
+def _refuse_more_than_flips(expected: Array, result: Array, noisy: Sequence[Any]) -> None:
+    """Raises _Differs if more elements are off behind numbers of 8 bits than where noise makes some of these flip."""
+    bound = largest_rounding(expected, ())
+    off = np.abs(_finite(expected) - _finite(result)) > bound
+    moved = [np.abs(_finite(expected) - _finite(one)) > bound for one in noisy if one.shape == expected.shape]
+    most = max((_TIMES_AS_MANY * int(np.count_nonzero(one)) for one in moved), default=expected.size)
+    count = int(np.count_nonzero(off))
+    if count > max(_SOME, _FEW * expected.size, most):
+        where = _first(off, expected, result)
+        raise _Differs(f"in {count:,} of {off.size:,} elements, more than rounding flips behind 8 bits: {where}")
 
 
 def narrowed_outputs(model: PlainModel, output: PlainModel) -> dict[str, float]:
