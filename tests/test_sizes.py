@@ -31,6 +31,23 @@ def test_values_that_are_read_twice_over_and_over_are_followed_once(op):
     run_pass(FoldShapes(), graph, PassContext(load_profile("cuda")))
 
 
+@pytest.mark.parametrize("attribute", ["", "<onesided=1>", "<onesided=0>"])
+@pytest.mark.parametrize("body", [False, True])
+def test_an_stft_gives_half_a_spectrum_unless_it_says_otherwise(attribute, body):
+    """ONNX's inference takes an omitted attribute for 0."""
+    window = ", ".join(["1"] * 16)
+    call = f"s = STFT{attribute}(x, step, w, l)"
+    text = f"z = Identity(x)  {call}  y = Shape(s)"
+    if body:
+        text = f"y = If(c)<then_branch = t() => (int64[4] a) {{ {call}  a = Shape(s) }}, else_branch = e() => (int64[4] b) {{ b = Identity(o) }}>"
+    graph = typed(f"""g (float[1,128,1] x, bool c) => (int64[4] y)
+        <int64 step = {{8}}, float[16] w = {{{window}}}, int64 l = {{16}}, int64[4] o = {{1, 1, 1, 1}}> {{ {text} }}""")
+    before = outputs(graph, {"x": np.zeros((1, 128, 1), np.float32), "c": np.array(True)})
+    run_pass(FoldShapes(), graph, PassContext(load_profile("cuda")))
+    after = outputs(graph, {"x": np.zeros((1, 128, 1), np.float32), "c": np.array(True)})
+    assert list(before["y"]) == list(after["y"]) == [1, 15, 16 if "0" in attribute else 9, 2]
+
+
 def test_types_of_a_chain_in_a_body_are_inferred_without_its_numbers():
     """ONNX's inference would hold 2 ** 60 of them."""
     graph = typed(f"""g (float[N,3] x, bool c) => (int64[M] y) {{

@@ -216,6 +216,22 @@ def test_an_integer_that_becomes_an_element_is_compared(worker, text, change):
     assert found.ok is False and f"its constant '{name}' differs in 1 of " in found.sentence, found.sentence
 
 
+SELDOM = """g (float[1,64] x) => (float[1,64] y) <float t = {5000}> {
+    m = ReduceMax<keepdims=0>(x)  c = Greater(m, t)
+    y = If(c)<then_branch = t() => (float[1,64] p) { k = Constant<value = float {FACTOR}>()  p = Mul(x, k) },
+              else_branch = e() => (float[1,64] q) { q = Neg(x) }>
+}"""
+
+
+@pytest.mark.parametrize(("factor", "said"), [("2", False), ("3", True)])
+def test_a_branch_to_which_no_input_leads_is_said_not_to_be_compared(worker, factor, said):
+    """An If whose condition no input meets: what it would compute is not known, and no verdict says that it is equal."""
+    before, after = (typed(SELDOM.replace("FACTOR", one)) for one in ("2", factor))
+    found = verdict(worker, before, after)
+    assert found.ok
+    assert ("Not compared, since no input leads there: then_branch of If" in found.sentence) == said, found.sentence
+
+
 def test_a_size_may_be_written_in_another_way(worker):
     graph = typed("g (float[2,3,4] x) => (float[2,12] y) <int64[2] s = {0, -1}> { y = Reshape(x, s) }")
     found = verdict(worker, graph, with_constant(graph, "s", lambda array: array.__setitem__(..., (2, 12))))

@@ -197,6 +197,9 @@ def _prepared(model: PlainModel, dims: Mapping[str, int], nodes: Iterable[NodePr
             result.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
     result.graph.name = "graph"
     result.graph.node.extend(nodes)
+    for node in nodes_within(result.graph):
+        if node.op_type == "STFT" and not node.domain and not node.attribute:  # onnx 1.23 forgets its default
+            node.attribute.append(onnx.helper.make_attribute("onesided", 1))
     for value in model.proto.graph.output:
         result.graph.output.add().name = value.name
     for tensor in model.proto.graph.initializer:

@@ -191,6 +191,12 @@ def _has_bodies(graph: GraphProto) -> bool:
     return any(bodies(attribute) for node in graph.node for attribute in node.attribute)
 
 
+def state_half_spectrum(node: NodeProto) -> None:
+    """Give an STFT the attribute `onesided`, without which ONNX's inference forgets that it is 1 (onnx 1.23)."""
+    if node.op_type == "STFT" and node.domain in ("", "ai.onnx") and not node.attribute:
+        node.attribute.append(helper.make_attribute("onesided", 1))
+
+
 def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
     """The model with the inferred types of its values. Weights may be missing.
 
@@ -202,6 +208,7 @@ def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> 
     """
     put_stand_ins(model)
     for node in model.graph.node:
+        state_half_spectrum(node)
         if node.op_type in _TYPE_OF_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
     if not cut_boundaries(model):

@@ -315,6 +315,10 @@ class Verifier:
         alive = ""
         if runs.channels:
             alive = f" {runs.alive / runs.channels:.0%} of {runs.channels:,} channels were alive."
+        if found["unseen"]:
+            names, more = ", ".join(found["unseen"][:_MAX_SIZES]), len(found["unseen"]) - _MAX_SIZES
+            names += f" and {more} more" if more > 0 else ""
+            alive += f" Not compared, since no input leads there: {names}, which the original has otherwise."
         sentence = f"{outputs.sentence} Compared on {self._on_inputs(runs)}{inside}.{alive}"
         return replace(outputs, sentence=sentence)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, defs, numpy_helper
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from workbench.ir.signature_changes import is_valid_unchanged
+from workbench.run.inner_values.rounding import Values
 from workbench.support.reachability import reachable
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -228,6 +229,37 @@ def _unused_attributes(node: NodeProto) -> tuple[str, ...]:
 def _pads_with_own_elements(node: NodeProto) -> bool:
     modes = [attribute.s for attribute in node.attribute if attribute.name == "mode"]
     return node.op_type == "Pad" and modes not in ([], [b"constant"])
+
+
+def unseen_branches(first: ModelStructure, second: ModelStructure, runs: Sequence[Values]) -> list[str]:
+    """Branches of the second model's Ifs that no run took and that the first has otherwise, by node and attribute.
+
+    runs: inputs, outputs and recorded values of the second model. A condition that is in none of them says nothing.
+    """
+    results = []
+    for node in second.nodes:
+        other = first.producers.get(node.output[0])
+        if node.op_type != "If" or other is None or other.op_type != "If":
+            continue
+        taken = {bool(np.all(run[node.input[0]])) for run in runs if node.input[0] in run}
+        if len(taken) != 1:
+            continue
+        unseen = "else_branch" if True in taken else "then_branch"
+        if _branch(node, unseen) != _branch(other, unseen):
+            results.append(f"{unseen} of If '{node.name or node.output[0]}'")
+    return results
+
+
+def _branch(node: NodeProto, name: str) -> list[bytes]:
+    """What a branch computes: its nodes, without their names and notes, and its constants."""
+    graph = next((attribute.g for attribute in node.attribute if attribute.name == name), onnx.GraphProto())
+    results = [tensor.SerializeToString(deterministic=True) for tensor in graph.initializer]
+    for inner in graph.node:
+        copy = NodeProto.FromString(inner.SerializeToString())
+        for field in ("name", "doc_string", "metadata_props"):
+            copy.ClearField(field)
+        results.append(copy.SerializeToString(deterministic=True))
+    return results
 
 
 def _domain(name: str) -> str:

@@ -14,7 +14,7 @@ from workbench.backends.tensors import load_tensors, save_tensors
 from workbench.run.inner_values.matching import ValueMatch, ValueMatcher, is_partly_equal
 from workbench.run.inner_values.recording import Movements, message_of, session_with_values
 from workbench.run.inner_values.rounding import Values, holds_floats
-from workbench.run.inner_values.structure import CommonNodes, ModelStructure
+from workbench.run.inner_values.structure import CommonNodes, ModelStructure, unseen_branches
 from workbench.run.tolerances import Tolerance
 
 _Report = Callable[[dict[str, Any]], None]
@@ -115,14 +115,15 @@ def compare_values(request: Mapping[str, Any], report: _Report) -> dict[str, Any
 
     Returns `equal`, how many values besides outputs are equal to one of the original, `explained`, those of `must`
     whose differences rounding explains, and `first`, the first value that differs, the `name` that it has in the
-    original, and `how`.
+    original, and `how`; `unseen`, branches that no run took and that are not the original's.
     """
     original = request["original"]
     structures = [ModelStructure(message_of(file), file) for file in (original["model"], request["model"])]
     session = _open(request["model"], request["values"])
-    runs = []
+    runs, fed = [], []
     for source, target in zip(request["inputs"], request["outputs"], strict=True):
-        tensors = _run(session, load_tensors(source))
+        fed.append(load_tensors(source))
+        tensors = _run(session, fed[-1])
         save_tensors(target, _without(tensors, request["values"]))
         runs.append(tensors)
     right = [load_tensors(path) for path in original["recorded"]]
@@ -130,7 +131,11 @@ def compare_values(request: Mapping[str, Any], report: _Report) -> dict[str, Any
     movements = Movements(original["model"], original["values"], original["large"], inputs, right)
     narrowed = {name: Tolerance(**fields) for name, fields in request["narrowed"].items()}
     matcher = ValueMatcher(right, movements.of, narrowed, request["numbers_only"], original["unrecorded"])
-    return _first_difference(request, structures[1], CommonNodes(*structures), matcher, runs)
+    found = _first_difference(request, structures[1], CommonNodes(*structures), matcher, runs)
+    unseen = unseen_branches(
+        structures[0], structures[1], [{**given, **run} for given, run in zip(fed, runs, strict=True)]
+    )
+    return {**found, "unseen": unseen}
 
 
 def _first_difference(
