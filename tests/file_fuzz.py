@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+import tomli_w
 
 from tests.conftest import ROOT
 from workbench.errors import MAX_SENTENCE, UserError, reading
-from workbench.interfaces.study.tuning.recipe import toml_text
 
 SLOWEST_S = 60  # of one file; it is stopped then, and shown
 EXTREMES = (0, 1, -1, 2, 7, 127, 255, 2**31 - 1, 2**31, -(2**31), 2**53, 2**63 - 1, -(2**63))
@@ -227,7 +227,7 @@ def some_json_lines(path: Path, random: random.Random) -> None:
 def some_toml(path: Path, random: random.Random) -> None:
     tree = mutate_tree(tomllib.loads(path.read_text()), random)
     try:
-        text = toml_text(tree)
+        text = tomli_w.dumps(tree)
     except (TypeError, ValueError, AttributeError, UserError):  # a tree that TOML cannot say
         text = ""
     if not text or random.random() < 0.3:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import tomllib
 
 import pytest
+import tomli_w
 from streamlit.testing.v1 import AppTest
 
 from tests.browser import guarded, running_app, select, settle
 from tests.conftest import ROOT
 from tests.pages import LIMIT_S, fine, opened_sample, page, words
-from workbench.interfaces.study.tuning.recipe import STOPPED_EARLY, load_recipe, toml_text
+from workbench.interfaces.study.tuning.recipe import STOPPED_EARLY, load_recipe
 from workbench.interfaces.ui.screens import tune_page
 from workbench.interfaces.ui.screens.tune_page import Tuning
 from workbench.interfaces.ui.state.record_files import record_file
@@ -42,7 +43,7 @@ def test_the_smallest_file_is_found_and_its_pipeline_is_used_on_optimize(at, tmp
     recipe = opened.state(Tuning).recipe
     assert recipe.label in words(at) and f"{len(recipe.evidence)} candidates" in words(at)
     assert any(f"optimize {opened.path} --recipe recipe.toml" in code.value for code in at.code)
-    (tmp_path / "recipe.toml").write_text(toml_text(tomllib.loads(toml_text(recipe.table()))))
+    (tmp_path / "recipe.toml").write_text(tomli_w.dumps(tomllib.loads(recipe.toml())))
     assert load_recipe(tmp_path / "recipe.toml").table() == recipe.table()
     assert fine(at.run()).dataframe, "a second look keeps the results"
 

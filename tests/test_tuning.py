@@ -1,6 +1,7 @@
 """Tuning: candidates, budgets, errors that are allowed, bounds, evidence, recipes and their files, resuming."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -36,7 +37,6 @@ from workbench.interfaces.study.tuning.recipe import (
     Recipe,
     load_recipe,
     save_recipe,
-    toml_text,
 )
 from workbench.interfaces.study.tuning.tune import TuneRequest, tune
 from workbench.pipeline.registry.pass_choice import choose
@@ -438,18 +438,6 @@ def recipe(**fields):
     )
 
 
-def test_toml_is_read_as_it_was_written():
-    table = {
-        "text": 'quote " back \\ tab \t line \n del \x7f ü 漢',
-        "numbers": [1, -2, 1.5, 1e-12, 1e300],
-        "flag": True,
-        "empty": [],
-        "key with.dots": {"inner": {"x": 1}, "y": "z"},
-        "rows": [{"a": 1, "b": {"c": 2}}, {"a": 2}],
-    }
-    assert tomllib.loads(toml_text(table)) == table
-
-
 def test_a_recipe_is_read_as_it_was_written(tmp_path):
     for one in (recipe(), recipe(export_for="onnxruntime", options={}, passes=())):
         save_recipe(one, tmp_path / "r.toml")
@@ -469,7 +457,7 @@ def test_a_recipe_is_read_as_it_was_written(tmp_path):
         (lambda text: text.replace('target = "cuda"', 'target = "tpu"'), "cannot be run here: there is no target profile"),
         (lambda text: text.replace('mode = "ieee"', 'mode = "loose"'), "pipeline.mode must be one of"),
         (lambda text: text.replace('backend = "torch"\ndtype', 'backend = "tvm"\ndtype'), "run.backend must be one of"),
-        (lambda text: text.replace('passes = ["fold_constants", "fuse_groups"]', 'passes = "all"'), "pipeline.passes must be a list"),
+        (lambda text: re.sub(r"passes = \[[^]]*\]", 'passes = "all"', text), "pipeline.passes must be a list"),
         (lambda text: text.replace("seconds = 12.5", 'seconds = "long"'), "tuned.seconds must be a number"),
         (lambda text: text.replace("runs = 4", "walks = 4"), "a row of [[evidence]]"),
     ],

@@ -18,7 +18,6 @@ from onnx import ModelProto, TensorProto, helper
 from workbench.errors import UserError
 from workbench.evidence.reduction.candidates import Candidate, is_well_formed
 from workbench.evidence.reduction.command import SHOWS, FileCheck
-from workbench.evidence.reduction.delta_debugging import minimized
 from workbench.evidence.reduction.inner_models import body_as_model, body_count, inner_models, with_part_of_body
 from workbench.evidence.reduction.recorded import RecordedWhole, recorded_whole
 from workbench.evidence.reduction.recording import Recording
@@ -28,6 +27,7 @@ from workbench.formats.io.proto_file import ProtoFile
 from workbench.run.inputs import write_inputs
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import CancelledError, RunError
+from workbench.support.delta_debugging import minimized
 
 Check = Callable[[Candidate], bool]
 

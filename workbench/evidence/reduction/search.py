@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from workbench.evidence.reduction.delta_debugging import minimized
 from workbench.evidence.reduction.regions import Region, Whole
 from workbench.evidence.verification.steps import bisect
+from workbench.support.delta_debugging import minimized
 
 _Shows = Callable[[Region], bool]
 _Item = TypeVar("_Item")

@@ -7,7 +7,6 @@ Built-in profiles are in `profiles/`; the user's own are in the folder
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import shutil
 import tomllib
@@ -87,22 +86,20 @@ class Profile:
 
     def toml(self) -> str:
         """The profile in TOML."""
-        lines = [f"{key} = {_quoted(getattr(self, key))}" for key in ("title", "layout", "weights")]
-        if set(self.required_layouts.values()) <= {self.layout} and not self.kernels:
-            lines += ["demands = [", *(f"    {_quoted(op)}," for op in self.required_layouts), "]"]
-        else:
-            lines += ["", "[demands]", *(f"{_quoted(op)} = {self._demand(op)}" for op in self.required_layouts)]
-        if self.precision:
-            lines += [
-                "",
-                f"[{_PRECISION}]",
-                *(f"{_quoted(op)} = {_quoted(dtype)}" for op, dtype in self.precision.items()),
-            ]
-        return "\n".join(lines) + "\n"
+        import tomli_w  # here, since machines on which layouts are only run need not have it
 
-    def _demand(self, op: str) -> str:
-        data = _quoted(self.required_layouts[op])
-        return f"[{data}, {_quoted(self.kernels[op])}]" if op in self.kernels else data
+        table: dict[str, object] = {"title": self.title, "layout": self.layout, "weights": self.weights}
+        if set(self.required_layouts.values()) <= {self.layout} and not self.kernels:
+            table["demands"] = list(self.required_layouts)
+        else:
+            table["demands"] = {op: self._demand(op) for op in self.required_layouts}
+        if self.precision:
+            table[_PRECISION] = dict(self.precision)
+        return tomli_w.dumps(table)
+
+    def _demand(self, op: str) -> str | list[str]:
+        data = self.required_layouts[op]
+        return [data, self.kernels[op]] if op in self.kernels else data
 
 
 def parse_demand(op: str, demand: object, what: str) -> tuple[str, str | None]:
@@ -299,7 +296,3 @@ def check_profile(profile: Profile, what: str) -> None:
 def _check_one_of(what: str, key: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ProfileError(f"{what}: {key} must be one of {', '.join(allowed)}, not '{str(value)[:_SHOWN]}'; change it")
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

@@ -9,11 +9,12 @@ smaller set of other operators may exist.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.ir import Graph
 from workbench.planning.precision.recorded import OutputError
+from workbench.support.delta_debugging import minimized
 
 MAX_TRIALS = 60  # of the graph; what is kept then holds, and may be more than is needed
 
@@ -94,20 +95,14 @@ def _fewest(trials: _Trials, order: list[str]) -> int:
 
 def _without_unneeded(trials: _Trials, kept: list[str]) -> tuple[list[str], bool]:
     """The operators without those that can be left out, and whether each of the rest was found to be needed."""
-    size = max(len(kept) // 2, 1)
-    while True:
-        before, position = len(kept), 0
-        while position < len(kept) and len(kept) > 1:
-            if trials.runs >= MAX_TRIALS:
-                return kept, False
-            rest = kept[:position] + kept[position + size :]
-            if rest and trials.holds(rest):
-                kept = rest
-            else:
-                position += size
-        if size == 1 and len(kept) == before:
-            return kept, True
-        size = max(size // 2, 1)
+    ended = False
+
+    def holds(rest: Sequence[str]) -> bool:
+        nonlocal ended
+        ended = ended or trials.runs >= MAX_TRIALS
+        return not ended and trials.holds(rest)
+
+    return minimized(kept, holds), not ended
 
 
 def _loss(error: float) -> float:

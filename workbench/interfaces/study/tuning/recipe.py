@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -110,10 +109,16 @@ class Recipe:
             "evidence": [{k: v for k, v in entry.row().items() if v is not None} for entry in self.evidence],
         }
 
+    def toml(self) -> str:
+        """The text of the file."""
+        import tomli_w  # here, since machines on which nothing is tuned need not have it
+
+        return tomli_w.dumps(self.table())
+
 
 def save_recipe(recipe: Recipe, path: str | Path) -> None:
     """Write the recipe to a file. Raises UserError."""
-    write_text(path, toml_text(recipe.table()))
+    write_text(path, recipe.toml())
 
 
 def load_recipe(path: str | Path) -> Recipe:
@@ -236,58 +241,3 @@ class _Reader:
             raise RecipeError(
                 f"{self.what}: a row of [[evidence]] lacks a key or has an unknown one; tune again"
             ) from None
-
-
-# ---- TOML ----------------------------------------------------------------------------------
-
-
-def toml_text(table: Mapping[str, Any]) -> str:
-    """TOML 1.0 of texts, numbers, booleans, lists of these, tables and lists of tables.
-
-    The standard library reads TOML (tomllib) and does not write it.
-    """
-    return "\n".join(_lines(table, "")).lstrip("\n") + "\n"
-
-
-def _lines(table: Mapping[str, Any], path: str) -> list[str]:
-    """The lines of a table; its plain keys come first, since a key after a heading belongs to that heading's table."""
-    plain = {key: value for key, value in table.items() if not _is_table(value) and not _is_tables(value)}
-    lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
-    for key, value in table.items():
-        full_path = f"{path}.{_key(key)}" if path else _key(key)
-        if _is_table(value):
-            lines += ["", f"[{full_path}]", *_lines(value, full_path)]
-        elif _is_tables(value):
-            for row in value:
-                lines += ["", f"[[{full_path}]]", *_lines(row, full_path)]
-    return lines
-
-
-def _is_table(value: object) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _is_tables(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_table, value))
-
-
-def _key(key: str) -> str:
-    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
-    return key if bare else _text(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, int | float):
-        return repr(value)  # inf and nan are written as Python writes them
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    raise TypeError(f"TOML has no value for {type(value).__name__}")
-
-
-def _text(text: str) -> str:
-    """A basic string. TOML has JSON's escapes, and DEL must be escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

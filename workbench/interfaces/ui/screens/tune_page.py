@@ -15,7 +15,7 @@ from workbench.interfaces.study.tuning.evidence import Evidence
 from workbench.interfaces.study.tuning.graphs import SAME_GRAPH
 from workbench.interfaces.study.tuning.measuring import forget_record
 from workbench.interfaces.study.tuning.pipelines import OBJECTIVES
-from workbench.interfaces.study.tuning.recipe import Recipe, toml_text
+from workbench.interfaces.study.tuning.recipe import Recipe
 from workbench.interfaces.study.tuning.tune import TuneRequest, tune
 from workbench.interfaces.ui.screens.run_page import devices_here
 from workbench.interfaces.ui.state.address import LinkedPipeline
@@ -136,8 +136,7 @@ def _results(opened: Opened, recipe: Recipe, optimize: Any) -> None:
         st.markdown(f"**{markdown_escaped(recipe.label)}** is {markdown_escaped(recipe.gain_text)}.")
     for note in recipe.notes:
         st.caption(markdown_escaped(note))
-    text = toml_text(recipe.table())
-    save.download_button("Recipe", text, _RECIPE, "application/toml", width="stretch", on_click="ignore")
+    save.download_button("Recipe", recipe.toml(), _RECIPE, "application/toml", width="stretch", on_click="ignore")
     hidden = () if recipe.notes else ("min (ms)",)
     first = [column for column in _FIRST if column not in hidden]
     show_table([_row(entry, recipe) for entry in recipe.evidence], first=first, says_more=False)

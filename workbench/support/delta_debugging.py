@@ -15,7 +15,7 @@ _Item = TypeVar("_Item")
 
 
 def minimized(
-    items: Sequence[_Item], shows: Callable[[Sequence[_Item]], bool], on_sweep: Callable[[int], None]
+    items: Sequence[_Item], shows: Callable[[Sequence[_Item]], bool], on_sweep: Callable[[int], None] = lambda _: None
 ) -> list[_Item]:
     """A nonempty part of `items` that shows the fault, and no longer does if any single item is removed.
 
