@@ -388,6 +388,11 @@ def test_passes_are_found_by_words_and_the_others_stand_in_groups():
     shown = {box.key for box in at.sidebar.checkbox if box.key.startswith("on_")}
     assert "on_fold_batchnorm" in shown and len(shown) < 4
     assert at.session_state["opened"].spec == before, "what is not shown stays as it is"
+    fine(at.text_input(key="find_pass").set_value("fp16").run())
+    found = [box.key.removeprefix("on_") for box in at.sidebar.checkbox if box.key.startswith("on_")]
+    ours, tools = found.index("precision_optimal"), found.index("ort_float16")
+    assert ours < tools, "our own precision passes come before other people's converters"
+    assert any("element type" in caption.value or "float16" in caption.value for caption in at.sidebar.caption)
     fine(at.text_input(key="find_pass").set_value("bias gelu").run())
     fine(at.checkbox(key="on_fuse_bias_gelu").set_value(True).run())
     fine(at.text_input(key="find_pass").set_value("").run())

@@ -27,6 +27,12 @@ def test_the_graph_has_most_of_the_screen_and_nothing_of_it_is_below(browser, ap
         canvas = view.canvas.bounding_box()
         assert canvas["height"] >= MIN_SHARE * height
         assert canvas["y"] + canvas["height"] <= height
+        if width >= SCREEN["width"]:
+            page.locator("[class*=st-key-show_kind_] button").first.click()
+            settle(page)
+            canvas = GraphView(page).rest().canvas.bounding_box()
+            assert canvas["height"] >= MIN_SHARE * height, "with a rewrite open"
+            assert canvas["y"] + canvas["height"] <= height
         if width >= SCREEN["width"]:  # on a narrower one the link is in a menu
             go(page, "Compare")
             canvas = GraphView(page).rest().canvas.bounding_box()

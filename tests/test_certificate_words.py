@@ -87,7 +87,6 @@ def test_exit_codes_answer_what_is_required(run, tmp_path):
     assert code == 1 and said.splitlines()[-1].startswith("required and not met: bounds")
 
 
-@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "words", [("--require", "run"), ("--require", "luck"), ("--run", "0"), ("--run", "many"), ("more",), ("--odd",)]
 )

@@ -67,7 +67,6 @@ def drawn(draw):
     return draw.choice(BOUNDS), draw.choice([n for n in BOUNDS if step > 0 or n < 2**31 - 1]), step
 
 
-@pytest.mark.slow
 def test_slices_take_the_same():
     """Slices of everything go, two become one: with a known length, and with an unknown one of many values."""
     draw = random.Random(0)

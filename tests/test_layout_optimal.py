@@ -84,7 +84,6 @@ def same(first: Graph, second: Graph) -> None:
         np.testing.assert_allclose(found[name], numbers, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     ("case", "weigh"),
     [
@@ -135,7 +134,6 @@ def test_a_tensorflow_export_comes_back_to_channels_first():
     same(graph, history.graph)
 
 
-@pytest.mark.slow_after(1)
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the real models are not here")
 @pytest.mark.parametrize(
     "name",

@@ -70,7 +70,6 @@ WINDOWS = f"""g (float[1,8,4,4] x) => (float[1,16,4,4] y, float[1,1,4,4] z)
     y = Conv(x, v)  z = Conv<pads=[1,1,1,1]>(x, w) }}"""
 
 
-@pytest.mark.slow
 def test_force_forces_whatever_size_the_file_gets(tmp_path, run):
     """The enlarged weights take five times the bytes of the model."""
     path, out = saved(tmp_path, WINDOWS), tmp_path / "out.onnx"
@@ -91,7 +90,6 @@ def test_explain_asks_the_limits_that_the_pass_asks(tmp_path, run):
     assert "would act here, but 'v' is to be kept" in run(*words, *cheap, "--keep", "v")[1]
 
 
-@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("stem", ["ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp"])
 def test_what_a_pass_left_is_never_said_to_be_acted_on(stem, mode):
@@ -108,7 +106,6 @@ def test_what_a_pass_left_is_never_said_to_be_acted_on(stem, mode):
         assert not [sentence for sentence in said if sentence.startswith("would act here:")], name
 
 
-@pytest.mark.slow
 def test_the_app_sets_the_limits(tmp_path):
     at = page("optimize", opened_file(saved(tmp_path, WINDOWS)))
     at.session_state["preset"], at.session_state["mode"] = "none", "fast"

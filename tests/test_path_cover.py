@@ -4,7 +4,6 @@ import random
 from itertools import pairwise
 
 import networkx
-import pytest
 
 from workbench.planning.solvers.path_cover import fewest_chains
 
@@ -61,7 +60,6 @@ def large_graphs():
         )
 
 
-@pytest.mark.slow
 def test_chains_of_large_graphs():
     """Units of flow take their paths one after another, which need not be the cheapest together, but here is."""
     for seed, after in large_graphs():

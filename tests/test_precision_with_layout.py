@@ -204,7 +204,6 @@ def test_rounded_numbers_stay_rounded():
 # ---- a file ----------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_model_of_which_the_minimum_is_below_both_ways_one_after_the_other(tmp_path, run):
     original = load_model(RESIZED)
     for strategies in (("optimal", "layout"), ("layout", "optimal")):

@@ -1,1 +1,1 @@
-"""Passes that choose the element type in which operators run."""
+"""Passes that choose the element type in which operators run, float16 or bfloat16."""

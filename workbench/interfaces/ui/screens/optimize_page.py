@@ -57,7 +57,7 @@ from workbench.rewrite.external.tool_pass import ToolFacts
 
 _MIN_HEIGHT = 180  # pixels
 _GRAPH_HEIGHT = 616  # pixels below the card
-_VIEW_CHOICE_HEIGHT = 36  # pixels
+_VIEW_CHOICE_HEIGHT = 16  # pixels that it takes from the graph; there is room below
 _LINE_LENGTH, _NEXT_LINE = 170, 19  # of a note beside the sidebar on a screen of 1366 pixels: characters; pixels
 _STEP_CHOICE_HEIGHT = 8  # pixels, in views that do not choose the step themselves
 

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from workbench.pipeline.registry.pass_registry import library
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.rewrite import Pass
+from workbench.rewrite.external.tool_pass import ToolPass
 
 _OWN = "My passes"
 _SHORT_FOR = {"fp16": "float16", "half": "float16", "bf16": "bfloat16"}
@@ -24,14 +25,31 @@ def group_of(cls: type[Pass]) -> str:
 
 def is_found(cls: type[Pass], words: str) -> bool:
     """Whether each of the words is in the pass's name, title, group, summary or options; capitals do not matter."""
-    name = cls.__module__.rpartition(".")[2]
     options = [
         text
-        for name_, field in cls.option_fields().items()
-        for text in (name_, field.metadata.get("help", ""), *field.metadata.get("choices", ()))
+        for name, field in cls.option_fields().items()
+        for text in (name, field.metadata.get("help", ""), *field.metadata.get("choices", ()))
     ]
-    text = " ".join((name, name.replace("_", " "), cls.title, group_of(cls), cls.summary(), *options)).lower()
-    return all(_SHORT_FOR.get(word, word) in text for word in words.lower().split())
+    return _has_words(" ".join((_headline(cls), cls.summary(), *options)), words)
+
+
+def is_about(cls: type[Pass], words: str) -> bool:
+    """Whether the words are in its name, title or group: what it is for, not what it mentions."""
+    return _has_words(_headline(cls), words)
+
+
+def is_foreign(cls: type[Pass]) -> bool:
+    """Whether it runs an optimizer that others wrote."""
+    return issubclass(cls, ToolPass)
+
+
+def _headline(cls: type[Pass]) -> str:
+    name = cls.__module__.rpartition(".")[2]
+    return " ".join((name, name.replace("_", " "), cls.title, group_of(cls)))
+
+
+def _has_words(text: str, words: str) -> bool:
+    return all(_SHORT_FOR.get(word, word) in text.lower() for word in words.lower().split())
 
 
 def offered_strategies(chosen: Collection[str] = ()) -> dict[str, type[LayoutStrategy]]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import streamlit as st
 
 from workbench.interfaces.ui.state.markdown import markdown_escaped
-from workbench.interfaces.ui.state.pass_groups import group_of, is_found
+from workbench.interfaces.ui.state.pass_groups import group_of, is_about, is_foreign, is_found
 from workbench.interfaces.ui.state.rows import CLOSE, OPEN, name_of, to_rows
 from workbench.interfaces.ui.widgets.parts import show_error
 from workbench.pipeline.pipeline import LAYOUT
@@ -71,14 +71,17 @@ def search_field() -> str:
 
 
 def found_passes(words: str) -> None:
-    """Draw the switches of the passes that the words find, those of the list first, each with what it does."""
+    """Draw the switches of the passes that the words find, each with what it does: those of the list, then of ours."""
     usable, active = library.all_passes(), set(_active_rows())
-    found = [key for key in pass_order() if name_of(key) in usable and is_found(usable[name_of(key)], words)]
+    found = [(key, usable[name_of(key)]) for key in pass_order() if name_of(key) in usable]
+    found = [(key, cls) for key, cls in found if is_found(cls, words)]
     if not found:
         st.caption("No pass has these words in its title, name, purpose or options.")
-    for key in sorted(found, key=lambda key: key not in active):
+    for key, cls in sorted(
+        found, key=lambda one: (one[0] not in active, is_foreign(one[1]), not is_about(one[1], words))
+    ):
         _switch(st, key)
-        st.caption(markdown_escaped(usable[name_of(key)].summary()))
+        st.caption(markdown_escaped(cls.summary().partition(". ")[0]))
 
 
 def chosen_options(strategy: str) -> dict[str, dict[str, Any]]:
