@@ -89,6 +89,19 @@ def test_explain_says_why(run, tmp_path):
     assert "would act here, but Floor 'Floor_y' has numbers of some" in run("explain", "fold_batchnorm", path)[1]
 
 
+@pytest.mark.parametrize(("scale", "stays"), [(310, True), (0.5, False)])
+@pytest.mark.parametrize("between", ["", "n = Relu(n0)"])
+def test_a_scale_is_not_folded_into_a_convolution_in_front_of_a_sine_of_large_angles(scale, stays, between):
+    weights = ", ".join(f"{(number * 5 % 11 - 5) * 37.3:.1f}" for number in range(16))
+    graph = typed(
+        f"""g (float[1,4,8,8] x) => (float[1,4,8,8] y) <float[4,4,1,1] w = {{{weights}}},
+        float[4] s = {{{scale}, {scale}, {scale}, {scale}}}, float[4] v = {{31.1, 22.7, 13.9, 44.1}}> {{
+        c = Conv(x, w)  {"n0" if between else "n"} = BatchNormalization(c, s, s, s, v)  {between}  y = Sin(n) }}"""
+    )
+    operators = {node.op for node in wb.optimize(graph, ["fold_batchnorm"]).graph.nodes}
+    assert ("BatchNormalization" in operators) == stays
+
+
 def test_sizes_follow_from_constants():
     graph = graph_of("u = Tanh(q)  y = Mul(u, up)", 300)
     sizes = {value: round(magnitude_of(graph, value), 4) for value in "frmcpquy"}

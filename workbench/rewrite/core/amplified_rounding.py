@@ -75,6 +75,8 @@ _SLOPE_ONE = frozenset(
 _BOUNDED_BY_ONE = frozenset(
     ("Atan", "Cos", "Erf", "HardSigmoid", "Sigmoid", "Sign", "Sin", "Softmax", "Softsign", "Tanh")
 )
+# Results are about as large as the scale, operand 1, beside the bias, operand 2, whatever comes in.
+_NORMALIZATIONS = ("BatchNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization")
 _SUMS = ("CumSum", "ReduceSum")
 _READS_ALL = ("Add", "Concat", "Max", "Mean", "Min", "Mul", "Sub")
 _MAX_VALUES = 64  # the most values that are followed
@@ -208,6 +210,8 @@ def magnitude_of(graph: Graph, value: str, unknown: float = ORDINARY, depth: int
         return 1.0
     if node.op == "Clip":
         return min(magnitude_of(graph, node.inputs[0], unknown, depth + 1), _clip_bound(graph, node, unknown, depth))
+    if node.op in _NORMALIZATIONS:
+        return sum(magnitude_of(graph, operand, unknown, depth + 1) for operand in node.inputs[1:3] if operand)
     if node.op not in _MOVED | _SLOPE_ONE | {"Mul", "Div", *_SUMS}:
         return unknown
     read = node.inputs if node.op in _READS_ALL else node.inputs[1:] if node.op == "Where" else node.inputs[:1]
