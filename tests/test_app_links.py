@@ -15,7 +15,7 @@ PIPELINE = {
 }
 PAGES_OF_RESULTS = (
     *("run", "compare", "export", "layouts", "memory", "streams", "precision"),
-    *("tune", "extract", "matrix", "compare_tools", "lockstep"),
+    *("tune", "extract", "matrix", "compare_tools", "lockstep", "runs", "workshop"),
 )
 
 

@@ -12,8 +12,9 @@ import streamlit as st
 from workbench.errors import UserError, counted
 from workbench.interfaces.ui.state.markdown import markdown_escaped
 from workbench.interfaces.ui.state.session import Opened
+from workbench.interfaces.ui.widgets.linked_pipeline import optimized_here
 from workbench.interfaces.ui.widgets.numbers import above_table, comparison, download_button, show_table
-from workbench.interfaces.ui.widgets.parts import header, opened_here, show_error
+from workbench.interfaces.ui.widgets.parts import header, show_error
 from workbench.pipeline.command_text import command_text
 from workbench.presentation.charts.runs import Bar, Trend, change_chart, quartiles_chart
 from workbench.run.measurement.formatting import speed_text
@@ -38,7 +39,7 @@ _COLUMNS = {
 
 
 def runs_page() -> None:
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     top, switch = above_table([7, 2])

@@ -31,7 +31,8 @@ from workbench.interfaces.ui.state.workshop import (
     why_no_workshop,
 )
 from workbench.interfaces.ui.widgets.graph_view import graph_view
-from workbench.interfaces.ui.widgets.parts import header, opened_here, show_error
+from workbench.interfaces.ui.widgets.linked_pipeline import optimized_here
+from workbench.interfaces.ui.widgets.parts import header, show_error
 from workbench.interfaces.ui.widgets.pass_list import switch_on
 from workbench.interfaces.ui.widgets.progress import result_if_any, run_with_progress
 from workbench.interfaces.ui.widgets.tables import table
@@ -55,7 +56,7 @@ _MAX_SENTENCES = 5  # of rewrites
 
 def workshop_page(optimize: Any) -> None:
     """Draw the page. optimize: the page on which a pass that was saved is used."""
-    opened = opened_here()
+    opened = optimized_here()
     if opened is None:
         return
     header(opened)
