@@ -36,7 +36,7 @@ from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.process import CancelledError, RunError
 
 _INSIDE = 10  # times what outputs may differ, where types are narrowed on purpose
-_MAX_SIZES = 4  # free dims named in a sentence
+_MAX_NAMES = 4  # of free dims, operators or branches in a sentence
 _SEEDED = " Random operators had the same seed on both sides."
 _AND_DOUBLE_BATCH = " So is a batch twice as large."
 _IN_DOUBLE_BATCH = " That is in a batch twice as large, each half compared with the original's result for it alone."
@@ -201,7 +201,7 @@ class Verifier:
             result, note = (result, _AND_DOUBLE_BATCH) if larger.ok else (larger, _IN_DOUBLE_BATCH)
         note += self._original.first.note + (_SEEDED if self._original.is_random else "")
         if self._original.foreign:
-            names = quoted(self._original.foreign, _MAX_SIZES)
+            names = quoted(self._original.foreign, _MAX_NAMES)
             note += f" Nothing here runs {names}: on both sides a function of the operands took the place of each call."
         if not result.ok and multiplies_8_bits(graph) and saturates_here():
             note += f" {WARNING}"
@@ -312,21 +312,22 @@ class Verifier:
             return replace(outputs, ok=False, sentence=sentence)
         equal = found["equal"]
         inside = f"; {counted(equal, 'value')} inside {'is' if equal == 1 else 'are'} equal too" if equal else ""
-        alive = ""
+        notes = ""
         if runs.channels:
-            alive = f" {runs.alive / runs.channels:.0%} of {runs.channels:,} channels were alive."
-        if found["unseen"]:
-            names, more = ", ".join(found["unseen"][:_MAX_SIZES]), len(found["unseen"]) - _MAX_SIZES
-            names += f" and {more} more" if more > 0 else ""
-            alive += f" Not compared, since no input leads there: {names}, which the original has otherwise."
-        sentence = f"{outputs.sentence} Compared on {self._on_inputs(runs)}{inside}.{alive}"
+            notes = f" {runs.alive / runs.channels:.0%} of {runs.channels:,} channels were alive."
+        unseen = found["unseen"]
+        if unseen:
+            more = f" and {len(unseen) - _MAX_NAMES} more" if len(unseen) > _MAX_NAMES else ""
+            names = ", ".join(unseen[:_MAX_NAMES])
+            notes += f" Not compared, since no input leads there: {names}{more}, which the original has otherwise."
+        sentence = f"{outputs.sentence} Compared on {self._on_inputs(runs)}{inside}.{notes}"
         return replace(outputs, sentence=sentence)
 
     def _on_inputs(self, runs: OriginalRuns) -> str:
         """How many inputs were compared, and with which sizes."""
         sizes = [f"{name} = {size:,}" for name, size in self.dims.items()]
-        more = f" and {len(sizes) - _MAX_SIZES} more" if len(sizes) > _MAX_SIZES else ""
-        return counted(len(runs.inputs), "input") + (f" with {', '.join(sizes[:_MAX_SIZES])}{more}" if sizes else "")
+        more = f" and {len(sizes) - _MAX_NAMES} more" if len(sizes) > _MAX_NAMES else ""
+        return counted(len(runs.inputs), "input") + (f" with {', '.join(sizes[:_MAX_NAMES])}{more}" if sizes else "")
 
     def _compare_double_batch(
         self, runs: OriginalRuns, graph: Graph, file: Path, allowed: Allowed
