@@ -61,7 +61,7 @@ WRITE_ELSEWHERE = {
     "interfaces/ui/state/model_inputs.py",
     "interfaces/ui/state/reducing.py",
     "interfaces/ui/state/uploads.py",
-    "interfaces/ui/widgets/graph_view.py",
+    "interfaces/ui/widgets/bundled_component.py",
 }
 
 

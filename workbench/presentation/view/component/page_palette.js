@@ -15,7 +15,7 @@ export default function mountPagePalette(component) {
   if (mounted.palette?.element.isConnected) return;
   const palette = new Palette("Pages and actions", (text) => withWords([...pagesOfApp(), ...linksOf(BUTTONS, "action")], text), () => {});
   const root = document.createElement("div");
-  root.className = "graph-workbench gw-page-palette";
+  root.className = "gw-page-palette";
   root.append(palette.element);
   component.parentElement.append(root);
   if (!mounted.palette) window.addEventListener("keydown", openPagePalette);
