@@ -91,8 +91,13 @@ def closest(word: str, known: Collection[str], others: Mapping[str, Collection[s
 
 def quoted(names: Sequence[str], limit: int = 6) -> str:
     """The first `limit` names in quotation marks, and how many more there are."""
-    more = len(names) - limit
-    text = ", ".join(f"'{name}'" for name in names[:limit])
+    return first_of([f"'{name}'" for name in names], limit)
+
+
+def first_of(texts: Sequence[str], limit: int = 6) -> str:
+    """The first `limit` texts, and how many more there are."""
+    more = len(texts) - limit
+    text = ", ".join(texts[:limit])
     return f"{text} and {more:,} more" if more > 0 else text
 
 

@@ -137,10 +137,10 @@ class LayoutConvertLayout(LayoutStrategy):
 
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], profile: Profile) -> Iterator[Rewrite]:
-    wanted = preferred_operand_layout(node, layouts, profile)
-    if wanted is None or reshapes(node):
+    preferred = preferred_operand_layout(node, layouts, profile)
+    if preferred is None or reshapes(node):
         return
-    layout, perm = wanted
+    layout, perm = preferred
     is_named = plain_op(node) in profile.required_layouts
     if not is_named and not any(
         value and restoring_transpose_of(graph, value, perm) is not None for value in node.inputs

@@ -189,11 +189,11 @@ def _reached_by_demand(graph: Graph, layouts: dict[str, str], target: Profile) -
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
     case = case_of(node, layouts)
-    wanted = preferred_operand_layout(node, layouts, target)
-    if wanted is None:
+    preferred = preferred_operand_layout(node, layouts, target)
+    if preferred is None:
         yield from rewrite_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return
-    layout, perm = wanted
+    layout, perm = preferred
     demanded = plain_op(node) in target.required_layouts
     reason_kept = f"{case}: {node} was written for {{layout}}"
     if demanded or (case == CNN_TO_CNN and not reshapes(node) and _arrived(graph, node, perm, target)):

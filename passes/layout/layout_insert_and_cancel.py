@@ -103,10 +103,10 @@ class LayoutInsertAndCancel(LayoutStrategy):
 
 
 def _insert(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
-    wanted = preferred_operand_layout(node, layouts, target)
-    if wanted is None or reshapes(node):
+    preferred = preferred_operand_layout(node, layouts, target)
+    if preferred is None or reshapes(node):
         return
-    layout, perm = wanted
+    layout, perm = preferred
     has_format = layout_of(node).kind == "sensitive" or plain_op(node) in target.required_layouts
     if not has_format and not any(
         value and restoring_transpose_of(graph, value, perm) is not None for value in node.inputs

@@ -133,14 +133,18 @@ def _recorded(graph: Graph, layouts: dict[str, str], target: Profile) -> list[tu
 
 def _is_to_insert(graph: Graph, value: str, layouts: dict[str, str], target: Profile) -> bool:
     """Whether the value is read, and in no layout but its own: it is neither transposed to the target's nor from it."""
-    wanted = preferred_layout(layouts.get(value, ""), target)
-    return wanted is not None and bool(graph.users(value)) and existing_permuted(graph, value, wanted[1], None) is None
+    preferred = preferred_layout(layouts.get(value, ""), target)
+    return (
+        preferred is not None
+        and bool(graph.users(value))
+        and existing_permuted(graph, value, preferred[1], None) is None
+    )
 
 
 def _inserted(graph: Graph, value: str, reason: str, layouts: dict[str, str], target: Profile) -> Rewrite:
-    wanted = preferred_layout(layouts[value], target)
-    assert wanted is not None
-    layout, perm = wanted
+    preferred = preferred_layout(layouts[value], target)
+    assert preferred is not None
+    layout, perm = preferred
     edit = insert_pair(graph, value, perm, layout)
     layouts[edit.insert[1].outputs[0]] = layouts[value]
     producer = graph.producer(value)
@@ -151,11 +155,11 @@ def _inserted(graph: Graph, value: str, reason: str, layouts: dict[str, str], ta
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
     case = case_of(node, layouts)
-    wanted = preferred_operand_layout(node, layouts, target)
-    if wanted is None:
+    preferred = preferred_operand_layout(node, layouts, target)
+    if preferred is None:
         yield from rewrite_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return
-    layout, perm = wanted
+    layout, perm = preferred
     demanded = plain_op(node) in target.required_layouts
     reason_kept = f"{case}: {node} was written for {{layout}}"
     if case == CNN_TO_TENSOR:

@@ -212,8 +212,10 @@ def _traffic(record: Fields, output: Output) -> Callable[[], BoundChecked]:
             f"{with_kernels(output)}the Casts and Transposes of {output.name} read and write"
             f" {cost:,} bytes{output.with_dims}"
         )
-        if converted.unknown or moved.unknown or moved.einsums:
-            return _unproven(_EINSUMS if moved.einsums else what)
+        if converted.unknown or moved.unknown:
+            return _unproven(what)
+        if moved.einsums:
+            return _unproven(_EINSUMS)
         types = _cast_bound(output, in_type, lambda elements, bits: elements * bits // 8, through_transposes=True)
         orders = _transpose_bound(output, in_order, in_narrowest, through_casts=True)
         premise = f"{_if_types_stay(types)}, and {_if_orders_stay(orders, output)}"

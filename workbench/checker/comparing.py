@@ -96,7 +96,7 @@ class Differences:
         error = np.abs(_finite(expected) - _finite(result))
         if coarse and difference <= coarse:
             if name not in self.narrowed and self.mode != "fast":
-                _refuse_more_than_flips(expected, result, moved())
+                _refuse_more_than_flips(expected, result, error, moved())
             return difference
         wrong = error > largest_rounding(expected, moved() if not coarse else ())
         if wrong.any():
@@ -104,12 +104,17 @@ class Differences:
         return difference
 
 
-def _refuse_more_than_flips(expected: Array, result: Array, noisy: Sequence[Any]) -> None:
-    """Raises _Differs if more elements are off behind numbers of 8 bits than where noise makes some of these flip."""
+def _refuse_more_than_flips(expected: Array, result: Array, error: Array, noisy: Sequence[Any]) -> None:
+    """Raises _Differs if more elements are off behind numbers of 8 bits than where noise makes some of these flip.
+
+    error: of each element. noisy: the same result of runs with noise; without any, nothing is known.
+    """
     bound = largest_rounding(expected, ())
-    off = np.abs(_finite(expected) - _finite(result)) > bound
-    moved = [np.abs(_finite(expected) - _finite(one)) > bound for one in noisy if one.shape == expected.shape]
-    most = max((_TIMES_AS_MANY * int(np.count_nonzero(one)) for one in moved), default=expected.size)
+    right, off = _finite(expected), error > bound
+    flips = [
+        int(np.count_nonzero(np.abs(right - _finite(one)) > bound)) for one in noisy if one.shape == expected.shape
+    ]
+    most = _TIMES_AS_MANY * max(flips) if flips else expected.size
     count = int(np.count_nonzero(off))
     if count > max(_SOME, _FEW * expected.size, most):
         where = _first(off, expected, result)

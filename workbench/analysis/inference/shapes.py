@@ -191,10 +191,14 @@ def _has_bodies(graph: GraphProto) -> bool:
     return any(bodies(attribute) for node in graph.node for attribute in node.attribute)
 
 
-def state_half_spectrum(node: NodeProto) -> None:
-    """Give an STFT the attribute `onesided`, without which ONNX's inference forgets that it is 1 (onnx 1.23)."""
-    if node.op_type == "STFT" and node.domain in ("", "ai.onnx") and not node.attribute:
-        node.attribute.append(helper.make_attribute("onesided", 1))
+def state_half_spectra(graph: GraphProto) -> None:
+    """Give each STFT, in bodies too, the attribute `onesided`, without which ONNX's inference takes 0 for it, not 1."""
+    for node in graph.node:
+        if node.op_type == "STFT" and node.domain in ("", "ai.onnx") and not node.attribute:
+            node.attribute.append(helper.make_attribute("onesided", 1))
+        for attribute in node.attribute:
+            for body in bodies(attribute):
+                state_half_spectra(body)
 
 
 def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
@@ -207,8 +211,8 @@ def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> 
              None: that inference is made first.
     """
     put_stand_ins(model)
+    state_half_spectra(model.graph)
     for node in model.graph.node:
-        state_half_spectrum(node)
         if node.op_type in _TYPE_OF_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
     if not cut_boundaries(model):

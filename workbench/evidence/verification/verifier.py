@@ -22,7 +22,7 @@ from workbench.backends.failures import EVALUATOR
 from workbench.backends.memory import DoesNotFitError
 from workbench.backends.onnxruntime.eight_bit_sums import WARNING, multiplies_8_bits, saturates_here
 from workbench.backends.tensors import load_tensors, save_tensors
-from workbench.errors import UserError, counted, quoted
+from workbench.errors import UserError, counted, first_of, quoted
 from workbench.evidence.verification.inner_values import in_order, inner_values
 from workbench.evidence.verification.original_runs import Original, OriginalRuns, scratch_files
 from workbench.formats.opsets.written import AS_NEEDED, FileForm, OpsetError
@@ -315,19 +315,16 @@ class Verifier:
         notes = ""
         if runs.channels:
             notes = f" {runs.alive / runs.channels:.0%} of {runs.channels:,} channels were alive."
-        unseen = found["unseen"]
-        if unseen:
-            more = f" and {len(unseen) - _MAX_NAMES} more" if len(unseen) > _MAX_NAMES else ""
-            names = ", ".join(unseen[:_MAX_NAMES])
-            notes += f" Not compared, since no input leads there: {names}{more}, which the original has otherwise."
+        if found["unseen"]:
+            branches = first_of(found["unseen"], _MAX_NAMES)
+            notes += f" Not compared, since no input leads there: {branches}, which the original has otherwise."
         sentence = f"{outputs.sentence} Compared on {self._on_inputs(runs)}{inside}.{notes}"
         return replace(outputs, sentence=sentence)
 
     def _on_inputs(self, runs: OriginalRuns) -> str:
         """How many inputs were compared, and with which sizes."""
         sizes = [f"{name} = {size:,}" for name, size in self.dims.items()]
-        more = f" and {len(sizes) - _MAX_NAMES} more" if len(sizes) > _MAX_NAMES else ""
-        return counted(len(runs.inputs), "input") + (f" with {', '.join(sizes[:_MAX_NAMES])}{more}" if sizes else "")
+        return counted(len(runs.inputs), "input") + (f" with {first_of(sizes, _MAX_NAMES)}" if sizes else "")
 
     def _compare_double_batch(
         self, runs: OriginalRuns, graph: Graph, file: Path, allowed: Allowed

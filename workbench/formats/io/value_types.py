@@ -10,7 +10,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from workbench.analysis.inference.boundaries import MADE_UP
-from workbench.analysis.inference.shapes import TypesOfFile, infer_model, state_half_spectrum, types_of_file
+from workbench.analysis.inference.shapes import TypesOfFile, infer_model, state_half_spectra, types_of_file
 from workbench.analysis.inference.stand_ins import put_stand_ins
 from workbench.formats.io.checks import every_graph, every_node, is_early, onnx_domain
 from workbench.formats.io.errors import LoadError
@@ -45,10 +45,9 @@ def without_declared_types(model: ModelProto, nested: bool, foreign: bool = Fals
     """
     bare = ModelProto()
     bare.CopyFrom(model)
+    state_half_spectra(bare.graph)
     kept = undefined_results(model) if foreign else frozenset()
     for graph in every_graph(bare, nested):
-        for node in graph.node:
-            state_half_spectrum(node)
         infos = [info for info in graph.value_info if info.name in kept]
         copies = GraphProto(value_info=infos)
         del graph.value_info[:]

@@ -23,7 +23,7 @@ from workbench.support.reachability import reachable
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _SIZES = ("Shape", "Size")
 _CLOSE = 1e-5  # relative: parameters that differ by less are the same, rounded
-_PAD_VALUE = 2  # the place of a Pad's operand
+_PAD_VALUE = 2  # the place of that operand of a Pad; behind it are axes
 _READ_INTEGERS = (  # operators whose integer operands are numbers, each with its zero point
     *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
     *("Add", "Sub", "Mul", "Div", "Where", "Equal", "Less", "Greater"),
@@ -176,14 +176,14 @@ class CommonNodes:
         pair = self._pair(value)
         assert pair is not None
         node, other = pair
-        unused = _unused_operands(node)
-        operands = [v for place, v in enumerate(node.input) if place not in unused]
+        has_no_value = _pads_with_own_elements(node)
+        operands = node.input[:_PAD_VALUE] if has_no_value else node.input
         for name in dict.fromkeys(v for v in operands if v in other.input and v in self._second.constants):
             difference = self._of_constants(name, _holds_numbers(node, name))
             if difference:
                 return f"its constant '{name}' differs in {difference}"
         here, there = (_floats(one) for one in pair)
-        for name in sorted({*here, *there} - {*_WITHOUT_EFFECT, *_unused_attributes(node)}):
+        for name in sorted({*here, *there} - {*_WITHOUT_EFFECT, *(["value"] if has_no_value else [])}):
             numbers = tuple(floats.get(name, _default(one, name)) for floats, one in ((here, node), (there, other)))
             if not math.isclose(*numbers, rel_tol=_CLOSE):
                 return f"its {name} is {numbers[0]:g}, and {numbers[1]:g} in the original"
@@ -216,17 +216,8 @@ def _holds_numbers(node: NodeProto, constant: str) -> bool:
     return (node.op_type.startswith("Gather") and node.input[0] == constant) or node.op_type in _READ_INTEGERS
 
 
-def _unused_operands(node: NodeProto) -> tuple[int, ...]:
-    """The places of operands that the operator does not read: the value of a Pad that fills with its own elements."""
-    return (_PAD_VALUE,) if _pads_with_own_elements(node) else ()
-
-
-def _unused_attributes(node: NodeProto) -> tuple[str, ...]:
-    """The same of attributes."""
-    return ("value",) if _pads_with_own_elements(node) else ()
-
-
 def _pads_with_own_elements(node: NodeProto) -> bool:
+    """Whether it is a Pad that fills with elements of its operand, and so reads no value."""
     modes = [attribute.s for attribute in node.attribute if attribute.name == "mode"]
     return node.op_type == "Pad" and modes not in ([], [b"constant"])
 

@@ -21,7 +21,7 @@ from workbench.interfaces.study.sweep.blocks import Block, Matrix
 from workbench.interfaces.study.sweep.matrix import as_csv, batch_sizes, matrix_notes, row_label, rows_of, run_matrix
 from workbench.interfaces.study.sweep.named_sweeps import PLANS
 from workbench.interfaces.study.sweep.record import forget_blocks
-from workbench.interfaces.ui.screens.run_page import devices_here, limits_form
+from workbench.interfaces.ui.screens.run_page import DEFAULT_BACKENDS, devices_here, limits_form
 from workbench.interfaces.ui.state.commands import command_of
 from workbench.interfaces.ui.state.markdown import markdown_escaped
 from workbench.interfaces.ui.state.model_state import ModelState
@@ -94,7 +94,8 @@ def _form(opened: Opened, names: list[str]) -> None:
         steps = second.multiselect(
             "Steps and strategies", choices, default=[_ORIGINAL, choices[-1] if opened.history is None else _OPTIMIZED]
         )
-        device = third.selectbox("Device", names, next((i for i, n in enumerate(names) if n.startswith("cuda")), 0))
+        gpu = next((index for index, name in enumerate(names) if name.startswith("cuda")), None)
+        device = third.selectbox("Device", names, gpu or 0)
         fourth, fifth, sixth, seventh, eighth = st.columns([2, 2, 4, 4, 2], vertical_alignment="bottom")
         free = symbols(opened.graph)
         none = "dimensions are fixed" if not free else "as bound"
@@ -102,7 +103,7 @@ def _form(opened: Opened, names: list[str]) -> None:
             "Batches", placeholder=none, disabled=not free, help="Batch sizes, such as 1, 8, 32."
         )
         batch_dim = fifth.selectbox("Batch dimension", free or ["-"], disabled=not free)
-        backends = sixth.multiselect("Backends", list(BACKENDS), ["onnxruntime"])
+        backends = sixth.multiselect("Backends", list(BACKENDS), DEFAULT_BACKENDS["cpu" if gpu is None else "cuda"])
         dtypes = seventh.multiselect("Precisions", list(DTYPES), ["float32"])
         repeat = eighth.number_input("Repetitions", value=None, min_value=1, placeholder="until stable")
         text, limits, plan, press = st.columns([6, 1, 2, 2], vertical_alignment="center")

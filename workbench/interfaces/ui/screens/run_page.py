@@ -29,7 +29,7 @@ from workbench.run.measurement.variants import BACKENDS, combined
 from workbench.run.tolerances import DTYPES
 from workbench.run.worker.client import RUN_LIMIT_S
 
-_DEFAULT_BACKENDS = {"cpu": ["onnxruntime"], "cuda": ["cuda-graphs"]}  # as the card measures
+DEFAULT_BACKENDS = {"cpu": ["onnxruntime"], "cuda": ["cuda-graphs"]}  # as the card measures
 
 
 def run_page(optimize: Any = None) -> None:
@@ -99,7 +99,7 @@ def _form(opened: Opened, devices: list[dict[str, Any]]) -> None:
         backends = second.multiselect(
             "Backends",
             list(BACKENDS),
-            _DEFAULT_BACKENDS["cpu" if gpu is None else "cuda"],
+            DEFAULT_BACKENDS["cpu" if gpu is None else "cuda"],
             help="; ".join(f"{k}: {v}" for k, v in BACKENDS.items()),
         )
         dtypes = third.multiselect("Precisions", list(DTYPES), ["float32"])

@@ -192,9 +192,13 @@ def costs_of(measured: MeasuredHere | None) -> tuple[CostsOfSides, str]:
     """
     if measured is None or not measured.measurement.ran:
         return ({}, {}), ""
+    ran = measured.measurement.ran
     pair = compared_pair(measured.measurement)
-    after = [*measured.measurement.ran.values()][-1] if pair is None else pair.ran[AFTER]
-    before = measured.measurement.ran[after.ratio_to] if pair is None else pair.ran[BEFORE]
+    if pair is not None:
+        before, after = pair.ran[BEFORE], pair.ran[AFTER]
+    else:
+        after = [*ran.values()][-1]
+        before = ran[after.ratio_to]
     if after.ratio.ratio_busy:
         return ({}, {}), ""
     return (_costs(before), _costs(after)), after.backend

@@ -28,9 +28,9 @@ def preferred_layout(layout: str, target: Profile, op: str | None = None) -> tup
 
 
 def preferred_operand_layout(node: Node, layouts: Mapping[str, str], target: Profile) -> tuple[str, Permutation] | None:
-    """The layout wanted for the node's image operands, and the permutation to it; None if they have it already."""
-    wanted = (preferred_layout(layouts.get(value, ""), target, plain_op(node)) for value in node.inputs if value)
-    return next((operand_layout for operand_layout in wanted if operand_layout is not None), None)
+    """The layout preferred for the node's image operands, and the permutation to it; None if they have it already."""
+    preferred = (preferred_layout(layouts.get(value, ""), target, plain_op(node)) for value in node.inputs if value)
+    return next((operand_layout for operand_layout in preferred if operand_layout is not None), None)
 
 
 def reshapes(node: Node) -> bool:

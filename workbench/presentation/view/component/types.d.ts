@@ -167,14 +167,14 @@ export interface Outside {
 /** Keys in the form of `combinationOf`, their text in the help, the action. */
 export type Key = [keys: string[], text: string, action: (view: View) => void];
 
-/** Streamlit's argument for a component (v2). */
-/** The component of a page's palette. */
+/** Streamlit's argument for the palette of a page. */
 export interface PageComponent {
   data: { pages: [path: string, text: string][] };
   parentElement: HTMLElement;
   setTriggerValue(name: string, value: unknown): void;
 }
 
+/** Streamlit's argument for a component (v2). */
 export interface StreamlitComponent {
   key: string;
   data: ViewData;
