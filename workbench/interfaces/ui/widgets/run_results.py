@@ -89,10 +89,10 @@ def results(opened: Opened, measured: MeasuredHere, optimize: Any) -> None:
 def _charts(variants: Mapping[str, MeasuredVariant]) -> None:
     left, right = st.columns(2)
     with left:
-        st.caption("Latency: all repetitions, quartiles and median")
         if busy_notes(variants):
             st.caption("The machine was busy, so the latencies are not drawn beside each other.")
         else:
+            st.caption("Latency: all repetitions, quartiles and median")
             times = {label: variant.times_ms for label, variant in variants.items()}
             st.plotly_chart(latency_chart(times), key="latency")
     with right:
