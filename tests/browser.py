@@ -11,15 +11,17 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
+from tests.waiting import LIMIT_MS, LIMIT_S, until
+
+expect.set_options(timeout=LIMIT_MS)
 ROOT = Path(__file__).resolve().parents[1]
 ARGUMENTS = [
     "--no-sandbox",
@@ -33,7 +35,6 @@ ARGUMENTS = [
 READABLE_ZOOM = 0.45  # of the graph view; below, groups are drawn as one box
 FOUND_ON_PATH = ("chromium", "chromium-browser", "google-chrome")
 SCREEN = {"width": 1366, "height": 768}
-START_LIMIT_S = 60
 POLL_MS = 40  # not at every animation frame: without a GPU each costs a processor
 TRIES, OPENING_MS = 5, 6000  # of a select box
 FIRST_BYTE_OF_RERUN = 0x5A  # of a message that asks for a run of the page's script: field 11 of Streamlit's BackMsg
@@ -115,6 +116,7 @@ def chromium() -> Iterator[Browser | None]:
 def watched_context(browser: Browser, **words: Any) -> Iterator[BrowserContext]:
     """A context for whose pages `settle` can wait; words: of the context."""
     with browser.new_context(viewport=SCREEN, **words) as context:
+        context.set_default_timeout(LIMIT_MS)
         context.add_init_script(WATCH_RUNS)
         yield context
 
@@ -185,7 +187,7 @@ def running_app(
         yield site, process.pid
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=20)
+        process.wait(timeout=LIMIT_S)
 
 
 def free_port() -> int:
@@ -196,18 +198,16 @@ def free_port() -> int:
 
 def wait_for_app(site: str, process: subprocess.Popen) -> None:
     """Until the app that the process serves there answers."""
-    deadline = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the app ended with code {process.returncode} before it answered")
+
+    def answers() -> bool:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{site}/_stcore/health", timeout=2) as answer:
-            if answer.status == 200:
-                return
-        time.sleep(0.2)
-    raise RuntimeError(f"the app did not answer within {START_LIMIT_S} s")
+            return answer.status == 200
+        return False
+
+    until(answers, lambda: process.poll() is None)
 
 
-def settle(page: Page, limit_s: float = 120) -> None:
+def settle(page: Page, limit_s: float = LIMIT_S) -> None:
     """Wait until every run of the page's script that was asked for has come to its end and is drawn.
 
     page: a `watched_page`. Once nothing is asked and unanswered, some animation frames are left to pass,
@@ -334,7 +334,7 @@ class GraphView:
         )
         return found.json_value().get("value")
 
-    def wait(self, words: str, limit_s: float = 60) -> None:
+    def wait(self, words: str, limit_s: float = LIMIT_S) -> None:
         """Until a JavaScript function of the hook is true."""
         self.page.wait_for_function(
             f"() => window.graphWorkbench && Object.keys(window.graphWorkbench).length"
@@ -405,6 +405,6 @@ class GraphView:
         field.fill(query)
         field.press("Enter")
         count = self.page.locator(".gw-count[role=status]").get_by_text(" of ")
-        count.wait_for(timeout=60_000)  # else what was selected before counts
+        count.wait_for()  # else what was selected before counts
         settle(self.page)
         self.wait("hook => hook.state().selected !== ''")

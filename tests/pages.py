@@ -12,6 +12,7 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 import passes as library
+from tests.waiting import LIMIT_S
 from workbench.evidence.verification.verifier import Verifier
 from workbench.formats.io import load_model
 from workbench.formats.io.samples import samples
@@ -21,7 +22,6 @@ from workbench.interfaces.ui.widgets.steps import WHOLE
 from workbench.rewrite import History
 from workbench.run.verdict_words import verdict_label
 
-LIMIT_S = 180
 # Streamlit looks through all installed packages for components: once a process of its server, at each run of a test.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
 STRATEGIES = tuple(library.compared_strategies())

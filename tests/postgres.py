@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from tests.waiting import LIMIT_S
+
 DEBIAN = Path("/usr/lib/postgresql")
 USER, PASSWORD = "tester", "p@ss/word"
-LIMIT_S = 60
 
 
 def find_binaries() -> Path | None:

@@ -128,7 +128,7 @@ def test_the_app_lists_the_new_pass(project):
     code = (
         "from streamlit.testing.v1 import AppTest\n"
         "at = AppTest.from_string('from workbench.interfaces.ui.screens.optimize_page import optimize_page; optimize_page()',"
-        " default_timeout=120)\n"
+        " default_timeout=180)\n"
         "at.session_state['advanced'] = at.session_state['other_passes'] = True\n"
         "at.run()\n"
         "assert not at.exception, at.exception\n"

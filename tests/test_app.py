@@ -15,7 +15,6 @@ import passes as library
 from tests.conftest import CORPUS
 from tests.making import HOSTILE, discover_again, hostile_model, model, node, saved, value
 from tests.pages import (
-    LIMIT_S,
     STRATEGIES,
     compared,
     drawn,
@@ -30,6 +29,7 @@ from tests.pages import (
     words,
 )
 from tests.slow import thorough_unless
+from tests.waiting import LIMIT_S
 from workbench.formats.io.samples import samples
 from workbench.interfaces.ui.state import session
 from workbench.interfaces.ui.state.commands import python_of

@@ -6,7 +6,8 @@ import onnx
 import pytest
 
 import workbench as wb
-from tests.pages import LIMIT_S, drawn, fine, opened_sample, page, words
+from tests.pages import drawn, fine, opened_sample, page, words
+from tests.waiting import LIMIT_S
 from workbench.formats.io.samples import FOLDER
 from workbench.interfaces.ui.screens.lockstep_page import ShownSides
 from workbench.interfaces.ui.state import gains

@@ -10,8 +10,9 @@ from streamlit.testing.v1 import AppTest
 from tests.browser import GraphView, guarded, running_app, settle
 from tests.conftest import ROOT
 from tests.faulty_models import outputs_of
-from tests.pages import LIMIT_S, fine, opened_sample, page, words
+from tests.pages import fine, opened_sample, page, words
 from tests.running import typed
+from tests.waiting import LIMIT_S
 from workbench.interfaces.ui.state.extracting import EXTRACT_FROM, ExtractedParts, bounds_of, put_part_back
 from workbench.pipeline.running import start
 from workbench.planning.layout.profile import load_profile, machine_target
@@ -142,8 +143,8 @@ def test_by_selection_in_the_picture(browser):
         tab.get_by_text("10 nodes").wait_for()
         tab.get_by_role("button", name="Open it").click()
         tab.wait_for_url("**/optimize?*")
-        settle(tab, limit_s=LIMIT_S)
+        settle(tab)
         tab.get_by_role("link", name="Extract").click()
         tab.get_by_text("A part of ResNet-50").wait_for()
         tab.get_by_role("button", name="Put it back").click()
-        tab.get_by_text("Equal: 1 output").wait_for(timeout=LIMIT_S * 1000)
+        tab.get_by_text("Equal: 1 output").wait_for()

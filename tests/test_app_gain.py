@@ -7,7 +7,8 @@ from threading import Event
 
 import pytest
 
-from tests.pages import LIMIT_S, compared, drawn, fine, history, optimize, page
+from tests.pages import compared, drawn, fine, history, optimize, page
+from tests.waiting import LIMIT_S
 from workbench.errors import UserError
 from workbench.interfaces.ui.state import checking, gains, session
 from workbench.interfaces.ui.state.goals import GOALS

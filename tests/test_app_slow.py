@@ -10,8 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 import workbench.interfaces.ui.screens
 from tests.conftest import CORPUS
-from tests.pages import LIMIT_S, fine, opened_file, opened_sample
+from tests.pages import fine, opened_file, opened_sample
 from tests.slow import thorough_unless
+from tests.waiting import LIMIT_S
 from workbench.interfaces.ui.screens.memory_page import MemoryPlans
 from workbench.interfaces.ui.state.work import Job
 from workbench.interfaces.ui.widgets import progress

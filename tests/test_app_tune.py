@@ -10,7 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from tests.browser import guarded, running_app, select, settle
 from tests.conftest import ROOT
-from tests.pages import LIMIT_S, fine, opened_sample, page, words
+from tests.pages import fine, opened_sample, page, words
+from tests.waiting import LIMIT_S
 from workbench.interfaces.study.tuning.recipe import STOPPED_EARLY, load_recipe
 from workbench.interfaces.ui.screens import tune_page
 from workbench.interfaces.ui.screens.tune_page import Tuning
@@ -85,9 +86,9 @@ def test_the_recipe_is_shown_rewrite_by_rewrite(browser):
         settle(tab)
         select(tab, tab.get_by_role("combobox", name="Best for"), "size")
         tab.get_by_role("button", name="Tune", exact=True).click()
-        tab.get_by_text("Best for size on").wait_for(timeout=LIMIT_S * 1000)
+        tab.get_by_text("Best for size on").wait_for()
         settle(tab)
         tab.get_by_role("button", name="Use on Optimize").click()
         tab.wait_for_url("**/optimize?*")
-        settle(tab, limit_s=LIMIT_S)
+        settle(tab)
         tab.get_by_text("Fold batch normalization into convolution").first.wait_for()

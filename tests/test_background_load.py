@@ -11,6 +11,7 @@ import pytest
 
 import workbench as wb
 from tests.running import typed
+from tests.waiting import LIMIT_S
 from workbench.run.measurement import notes
 from workbench.run.measurement.background_load import BackgroundLoad, Watch
 from workbench.run.measurement.statistics import ratio
@@ -25,7 +26,7 @@ def somebody_else():
     """A process that is not our child, and spins on every core."""
     start = f"p = subprocess.Popen([sys.executable, '-c', {SPINS!r}], stdout=-3, stderr=-3); print(p.pid)"
     code = f"import subprocess, sys\nfor _ in range({len(os.sched_getaffinity(0))}): {start}"
-    started = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+    started = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     spinning = [psutil.Process(int(pid)) for pid in started.stdout.split()]
     try:
         yield

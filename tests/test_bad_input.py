@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 from tests.conftest import ROOT
 from tests.making import FLOAT, INT64, Bomb, X, constant, model, node, saved, value
+from tests.waiting import LIMIT_S
 from workbench.formats.io.errors import LoadError
 from workbench.formats.io.onnx_file import load_proto
 
@@ -47,7 +48,7 @@ def driven(paths):
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=120,
+        timeout=LIMIT_S,
     )
     assert done.returncode == 0, (done.stdout.splitlines()[-1:], done.stderr[-2000:])
     codes = [line.split(" ", 1)[1] for line in done.stdout.splitlines()]

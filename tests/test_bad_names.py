@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.making import model, node, saved, value
+from tests.waiting import LIMIT_S
 from workbench.errors import printable
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -63,7 +64,7 @@ def test_a_terminal_without_such_letters(tmp_path):
         capture_output=True,
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        timeout=60,
+        timeout=LIMIT_S,
     )
     assert ended.returncode == 0 and b"caf\\xe9x" in ended.stdout
 

@@ -75,7 +75,7 @@ def test_show_it_selects_what_the_rewrite_made_and_compares_with_the_moment_befo
     sample = opened_sample("npu_reshape_add").path
     tab.goto(f"{app[0]}/optimize?model={sample}&target=npu&passes=layout_wrong_on_purpose")
     settle(tab)
-    tab.get_by_role("button", name="Show it").click(timeout=60_000)
+    tab.get_by_role("button", name="Show it").click()
     settle(tab)
     view = GraphView(tab).rest()
     view.wait("hook => hook.state().selected !== ''")
@@ -85,7 +85,7 @@ def test_show_it_selects_what_the_rewrite_made_and_compares_with_the_moment_befo
 
 
 def saved_as(page, kind: str):
-    with page.expect_download(timeout=60_000) as coming:
+    with page.expect_download() as coming:
         press_more(page, kind.upper())
     return coming.value
 

@@ -212,5 +212,5 @@ def test_what_is_selected_is_cut_out_with_two_clicks(tab, app):
     tab.wait_for_url("**/extract*")
     settle(tab)
     tab.get_by_role("button", name="Cut it out").click()
-    tab.get_by_text("1 node of 176").wait_for(timeout=120_000)  # a process with torch begins first
+    tab.get_by_text("1 node of 176").wait_for()  # a process with torch begins first
     GraphView(tab).wait("hook => hook.state().selected === 'n25'")

@@ -17,6 +17,7 @@ import torch
 import passes as library
 from tests.commands import NHWC, NPU, OCR, RESNET, operators
 from tests.conftest import ROOT
+from tests.waiting import LIMIT_S
 from workbench.__main__ import main
 
 # ---- as a process ----------------------------------------------------------------------
@@ -29,7 +30,7 @@ def in_a_process(*arguments, **environment):
         text=True,
         cwd=ROOT,
         env={**os.environ, **environment},
-        timeout=120,
+        timeout=LIMIT_S,
     )
 
 
@@ -55,7 +56,7 @@ def test_a_listing_imports_nothing_heavy():
         "import sys; from workbench.__main__ import main; main(['passes']); "
         "print(sorted({'torch', 'onnxruntime', 'streamlit', 'pandas', 'plotly'} & set(sys.modules)))"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=LIMIT_S)
     assert ended.stdout.splitlines()[-1] == "[]", ended.stderr
 
 

@@ -17,6 +17,7 @@ from onnx import parser
 
 from tests.commands import OCR, heeds_ctrl_c
 from tests.conftest import ROOT
+from tests.waiting import LIMIT_S
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -206,7 +207,7 @@ sys.exit("GlobalAveragePool" in ops)
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    said, errors = process.communicate(timeout=60)
+    said, errors = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130, errors
     assert errors == f"workbench: stopped; '{out}' is the smallest so far\n"
     assert said.startswith("nodes: 566 before, ") and 100 <= len(operators(out)) < 566

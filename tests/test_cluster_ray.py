@@ -25,6 +25,7 @@ from tests.commands import SAMPLES, heeds_ctrl_c
 from tests.conftest import ROOT
 from tests.nodes import Counting, Nodes, Priority, running_nodes
 from tests.test_tuning import Unmeasuring
+from tests.waiting import until
 from workbench.interfaces.study.cluster import choose_executor, on_ray
 from workbench.interfaces.study.cluster.choose_executor import executor_on
 from workbench.interfaces.study.cluster.jobs import Executor, OnThisMachine
@@ -111,10 +112,7 @@ def by_killed(nodes: Nodes, url: str, database: None) -> list[tuple[str, str, st
     ]
     command += ["--on", nodes.address, "--record", "database"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
-        until = time.monotonic() + 60
-        while not kept(url):
-            assert driver.poll() is None and time.monotonic() < until
-            time.sleep(0.02)
+        until(lambda: bool(kept(url)), lambda: driver.poll() is None)
         driver.send_signal(signal.SIGKILL)
     return kept(url)
 
@@ -298,10 +296,7 @@ def test_ctrl_c_keeps_what_is_done_and_ends_a_ray_of_ones_own(tmp_path):
             text=True,
             preexec_fn=heeds_ctrl_c,
         ) as driver:
-            until = time.monotonic() + 90
-            while not kept(runs):
-                assert driver.poll() is None and time.monotonic() < until
-                time.sleep(0.05)
+            until(lambda: bool(kept(runs)), lambda: driver.poll() is None)
             driver.send_signal(signal.SIGINT)
             out, err = driver.communicate()
         assert (driver.returncode, out, err) == (130, "", "workbench: stopped\n")

@@ -10,8 +10,9 @@ from streamlit.testing.v1 import AppTest
 import workbench as wb
 from tests.browser import guarded, running_app, settle
 from tests.conftest import CORPUS, ROOT
-from tests.pages import LIMIT_S, fine, opened_file, opened_sample, words
+from tests.pages import fine, opened_file, opened_sample, words
 from tests.running import typed
+from tests.waiting import LIMIT_S
 from tests.wrong_tool import WrongTool
 from workbench.evidence.verification.verifier import Verifier
 from workbench.interfaces.study.compare_tools import comparing as compared

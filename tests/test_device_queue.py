@@ -17,7 +17,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.pages import fine, opened_sample, page
-from tests.worker_jobs import LIMIT_S, Client, gate, log_of, open_gate, site, until
+from tests.waiting import LIMIT_S, until
+from tests.worker_jobs import Client, gate, log_of, open_gate, site
 from workbench.interfaces.ui.state import session
 from workbench.interfaces.ui.state.work import Job
 from workbench.run.worker.client import CancelledError, RunError, Worker

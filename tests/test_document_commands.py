@@ -35,6 +35,7 @@ from tests.running import typed
 from tests.test_adding_a_pass import COMMANDS as RUN_IN_A_COPY
 from tests.test_documents import HAND_WRITTEN
 from tests.test_own_site import answer
+from tests.waiting import LIMIT_S
 from workbench.interfaces.cli.main import COMMANDS, _parser
 
 DOCS = ROOT / "docs"
@@ -270,7 +271,7 @@ def serve(command: Command) -> None:
         assert [answer(site, host, path="/")[0] for host in (name, f"not-{name}")] == [200, 403]
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=20)
+        process.wait(timeout=LIMIT_S)
 
 
 # ---- snippets ------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from benchmarks.publishing.publish import PAGE, measured
 from benchmarks.publishing.summary import CLAIMS, summary
 from benchmarks.shared.benchmark import RealModels, benchmark
 from tests.conftest import ROOT
+from tests.waiting import LIMIT_S
 from workbench.run.records.published import PUBLISHED_FOLDER, published_text, read_published
 
 READ_FIRST = [ROOT / "README.md", ROOT / "docs" / "start.md"]
@@ -164,7 +165,7 @@ def test_a_page_that_fails_is_a_failed_test_and_no_error_of_pytest(tmp_path):
         encoding="utf-8",
     )
     words = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path]
-    ended = subprocess.run([*words, failing], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([*words, failing], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
     assert ended.returncode == pytest.ExitCode.TESTS_FAILED and "1 failed" in ended.stdout
 
 

@@ -17,6 +17,7 @@ from onnx import numpy_helper
 
 from tests.conftest import ROOT
 from tests.making import Bomb, model, node, saved, value
+from tests.waiting import LIMIT_S
 from workbench.__main__ import main
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -234,7 +235,7 @@ def test_nothing_that_is_read_is_overwritten(refused, symbolic, tmp_path):
 def test_a_full_disk_is_a_sentence():
     command = [sys.executable, "-u", "-m", "workbench", "passes"]
     with open("/dev/full", "w") as full:
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=60)
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=LIMIT_S)
     assert ended.returncode == 2 and ended.stderr == "workbench: the system refused: No space left on device\n"
 
 

@@ -13,6 +13,7 @@ import pytest
 from passes import find_pass
 from tests.conftest import ROOT
 from tests.pages import drawn, fine
+from tests.waiting import LIMIT_S
 from workbench.errors import UserError
 from workbench.formats.io.samples import FOLDER, samples
 from workbench.interfaces.lessons import LessonError, find_lesson, play, read_lesson, shipped_lessons
@@ -302,7 +303,7 @@ def lessons_page(**query):
     from streamlit.testing.v1 import AppTest
 
     at = AppTest.from_string(
-        "from workbench.interfaces.ui.screens.lessons_page import lessons_page; lessons_page()", default_timeout=120
+        "from workbench.interfaces.ui.screens.lessons_page import lessons_page; lessons_page()", default_timeout=LIMIT_S
     )
     for key, words in query.items():
         at.query_params[key] = words

@@ -18,6 +18,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.loading import refusal, run
+from tests.waiting import LIMIT_S
 from workbench.formats.io import LoadError, load_model, program_process
 from workbench.formats.io.program_data import copy_plain_data
 from workbench.formats.io.size_expressions import is_of_sizes
@@ -164,7 +165,7 @@ def test_the_process_ends_with_the_one_that_started_it(program):
             time.sleep(0.02)
         scratch = Path(reading[0].cmdline()[-1])
         application.kill()
-    _, alive = psutil.wait_procs(reading, timeout=60)
+    _, alive = psutil.wait_procs(reading, timeout=LIMIT_S)
     assert not alive and not (scratch / "answer.txt").exists()  # it did not go on to its end
     shutil.rmtree(scratch.parent)
 

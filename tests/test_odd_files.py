@@ -13,6 +13,7 @@ from onnx import TensorProto, ValueInfoProto, helper
 
 from tests.conftest import ROOT
 from tests.loading import run, saved
+from tests.waiting import LIMIT_S
 from workbench.formats.io import load_model
 from workbench.rewrite import PassContext
 
@@ -51,7 +52,7 @@ def test_inspecting_a_file_of_2_kb_takes_no_memory(tmp_path, text):
     path = saved(tmp_path, text, header='<ir_version: 9, opset_import: ["": 18, "f": 1]>\n')
     assert path.stat().st_size < 10_000
     limited = f"ulimit -v 4000000; exec {sys.executable} -c '{INSPECT}' {path}"
-    found = subprocess.run(["bash", "-c", limited], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    found = subprocess.run(["bash", "-c", limited], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
     assert "Traceback" not in found.stderr, found.stderr
     code, megabytes = found.stdout.splitlines()[-1].split()
     assert code in ("0", "2") and int(megabytes) < 200

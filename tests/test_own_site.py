@@ -16,6 +16,7 @@ import pytest
 
 from tests.browser import GraphView, free_port, running_app, settle, watched_page
 from tests.conftest import ROOT
+from tests.waiting import LIMIT_S
 from workbench.__main__ import main
 from workbench.errors import UserError
 from workbench.formats.io.samples import FOLDER
@@ -36,7 +37,7 @@ def answer(site: str, host: str | None, origin: str | None = None, path: str = "
     headers = UPGRADE if path.endswith("stream") else "Connection: close\r\n"
     for name, value in (("Host", host), ("Origin", origin)):
         headers += "" if value is None else f"{name}: {value.replace(PORT, str(place.port))}\r\n"
-    with socket.create_connection((place.hostname, place.port), timeout=30) as line:
+    with socket.create_connection((place.hostname, place.port), timeout=LIMIT_S) as line:
         line.sendall(f"GET {path} HTTP/1.1\r\n{headers}\r\n".encode())
         got = line.recv(1)
         while b"\r\n\r\n" not in got:
@@ -90,13 +91,13 @@ PAGES = {"", *re.findall(r'(?:url_path=|"[A-Z][a-z ]+", )"([a-z-]+)"', MAIN)}
     {"/open?step=1": "/?step=1", "/measure": "/run", "/learn?lesson=fusion": "/lessons?lesson=fusion"}.items(),
 )
 def test_the_title_of_a_page_is_an_address_too(app, typed, led):
-    with urllib.request.urlopen(f"{app[0]}{typed}", timeout=30) as page:
+    with urllib.request.urlopen(f"{app[0]}{typed}", timeout=LIMIT_S) as page:
         assert page.url == f"{app[0]}{led}" and page.status == 200
 
 
 def test_the_name_of_every_command_leads_to_a_page(app):
     for name in (*COMMANDS, *ALIASES):
-        with urllib.request.urlopen(f"{app[0]}/{name}?model=m.onnx", timeout=30) as page:
+        with urllib.request.urlopen(f"{app[0]}/{name}?model=m.onnx", timeout=LIMIT_S) as page:
             led = urlsplit(page.url)
         assert led.path.removeprefix("/") in PAGES and led.query == "model=m.onnx", name
 

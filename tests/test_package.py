@@ -19,6 +19,7 @@ import pytest
 
 from tests.browser import free_port, wait_for_app
 from tests.conftest import ROOT
+from tests.waiting import LIMIT_S
 from workbench.interfaces.cli.main import COMMANDS
 
 pytestmark = pytest.mark.slow
@@ -195,7 +196,7 @@ def test_the_installed_app_serves_its_first_page_to_this_machine_alone(installed
     said = tmp_path / "said.txt"
     with serving(installed, said) as site:
         for path in ("/", "/_stcore/health"):
-            with urllib.request.urlopen(f"{site}{path}", timeout=20) as answer:
+            with urllib.request.urlopen(f"{site}{path}", timeout=LIMIT_S) as answer:
                 assert answer.status == 200 and answer.read()
     assert "Network URL" not in said.read_text()
 

@@ -17,6 +17,7 @@ import pytest
 from tests.commands import OCR, SAMPLES, heeds_ctrl_c
 from tests.conftest import ROOT
 from tests.running import normal, outputs, typed
+from tests.waiting import LIMIT_S
 from workbench.errors import UserError
 from workbench.formats.io.exporting import export_onnx
 from workbench.interfaces import api
@@ -283,7 +284,7 @@ def test_ctrl_c_ends_the_command_with_a_sentence_and_its_process(tmp_path):
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    said, errors = process.communicate(timeout=60)
+    said, errors = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, said) == (130, "")
     assert errors.splitlines()[-1] == "workbench: stopped" and "Traceback" not in errors
     assert workers and not any(worker.is_running() for worker in workers)

@@ -27,6 +27,7 @@ from tests.conftest import ROOT
 from tests.making import HOSTILE
 from tests.postgres import DEBIAN, PASSWORD, find_binaries, running_postgres
 from tests.recording import HASH, OTHER_HASH, VERSIONS, as_read, keep_one, keeping_process, record, use_own_cache
+from tests.waiting import LIMIT_S
 from workbench.run.measurement.measurement_result import FailedVariant
 from workbench.run.records.formats import csv_of, json_of
 from workbench.run.records.store import (
@@ -185,7 +186,7 @@ def test_two_processes_that_write_at_once_are_both_kept(url):
         process.stdin.write("go\n")
         process.stdin.flush()
     for process in processes:
-        process.communicate(timeout=120)
+        process.communicate(timeout=LIMIT_S)
         assert process.returncode == 0
     labels = [run.label for run in find_runs(url=url)]
     assert sorted(labels) == sorted(f"{label} {index}" for label in ("one", "two") for index in range(25))
@@ -203,7 +204,7 @@ def test_a_writer_waits_for_a_lock(tmp_path):
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=2)
         other.execute("COMMIT")
-    process.communicate(timeout=60)
+    process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0
     assert [run.label for run in find_runs(url=url)] == ["waits 0", "before"]
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.slow import thorough_unless
+from tests.waiting import LIMIT_S
 from workbench.errors import UserError
 from workbench.formats.io import load_model
 from workbench.formats.io.exporting import export_onnx
@@ -70,7 +71,7 @@ def in_a_process(code: str, folder: Path, largest: int | None = None) -> subproc
     limit = "" if largest is None else f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({largest},) * 2)\n"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", limit + code]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
 
 
 def assert_kept(code: str, folder: Path, place: Path) -> None:

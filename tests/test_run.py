@@ -14,6 +14,7 @@ import onnx
 import psutil
 import pytest
 
+from tests.waiting import until
 from tests.worker_jobs import SMALL, assert_works, file_of, sentence
 from workbench.backends.failures import TaskError, sentence_of
 from workbench.backends.memory import DoesNotFitError, estimate_bytes, peak_activation_bytes, refuse_unless_fits
@@ -46,12 +47,12 @@ def worker(shared_worker):
 def when_running(worker: Worker, act) -> threading.Thread:
     """Call `act` half a second after the worker has begun to compute."""
 
+    def is_computing() -> bool:
+        pid = worker.outputs_pid
+        return bool(worker._busy and pid) and psutil.Process(pid).cpu_percent(0.3) > 50 and _has_loaded(pid)
+
     def wait():
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            pid = worker.outputs_pid
-            if worker._busy and pid and psutil.Process(pid).cpu_percent(0.3) > 50 and _has_loaded(pid):
-                break
+        until(is_computing)
         time.sleep(0.5)
         act()
 

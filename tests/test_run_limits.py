@@ -10,7 +10,8 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.worker_jobs import LIMIT_S, SMALL, Client, assert_works, file_of, gate, is_opened, open_gate, sentence, site
+from tests.waiting import LIMIT_S
+from tests.worker_jobs import SMALL, Client, assert_works, file_of, gate, is_opened, open_gate, sentence, site
 from workbench.backends import memory
 from workbench.backends.failures import TaskError, first_line, sentence_of, shortened
 from workbench.backends.torch.executor.program import OperatorError
@@ -60,7 +61,7 @@ def test_the_memory_of_its_children_counts_and_they_end_with_it(tmp_path, monkey
         open_gate(at)
         with pytest.raises(RunError, match="more than its limit of"):
             hungry.result()
-        child.wait(timeout=60)
+        child.wait(timeout=LIMIT_S)
         assert parent.request("nothing") == {}
 
 
@@ -193,7 +194,7 @@ def test_a_process_that_ends_in_mid_run_while_its_child_lives_is_noticed(tmp_pat
         os.kill(orphaning.pid, signal.SIGKILL)
         with pytest.raises(RunError, match=r"killed from outside \(signal 9\), though .* of memory were free"):
             client.result()
-        child.wait(timeout=60)
+        child.wait(timeout=LIMIT_S)
         assert orphaning.request("nothing") == {}
 
 

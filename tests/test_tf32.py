@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
+from tests.waiting import LIMIT_S
 
 # What a program sets before, each in a process of its own: the settings are of the process.
 PROGRAMS = [
@@ -44,4 +45,4 @@ for allowed, wanted in ((False, "ieee"), (True, "tf32")):
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_run_has_its_own_setting_and_leaves_that_of_the_program(program):
-    subprocess.run([sys.executable, "-c", CHECK, program], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", CHECK, program], cwd=ROOT, check=True, timeout=LIMIT_S)

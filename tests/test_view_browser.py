@@ -139,11 +139,11 @@ def test_the_view_stays_while_the_steps_get_their_verdicts(tab, app, slow_networ
         });
     """)
     tab.goto(f"{app[0]}/optimize?model={slow_network}&passes=cancel_transposes,layout_greedy&target=cuda")
-    tab.get_by_text(" steps verified").wait_for(timeout=60_000)
+    tab.get_by_text(" steps verified").wait_for()
     view = GraphView(tab).rest()
     assert tab.get_by_role("button", name="Stop", exact=True).count(), "the view is there before the verdicts"
     before = view.canvas.bounding_box()
-    tab.get_by_text(" steps verified").wait_for(state="detached", timeout=120_000)
+    tab.get_by_text(" steps verified").wait_for(state="detached")
     settle(tab)
     assert tab.get_by_role("button", name="Stop", exact=True).count() == 0
     assert view.canvas.bounding_box() == before

@@ -11,19 +11,17 @@ import json
 import os
 import queue
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.waiting import LIMIT_S, until
 from workbench.formats.io.exporting import export_onnx
 from workbench.ir import from_text
 from workbench.run.worker.client import Worker
 
-LIMIT_S = 60  # for what must happen
 SITE = """
 import json, os, subprocess, sys, time
 from workbench.run.tasks import tasks
@@ -108,13 +106,6 @@ def is_opened(gate: Path) -> bool:
         assert error.errno == errno.ENXIO, error
         return False
     return True
-
-
-def until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 class Client:
