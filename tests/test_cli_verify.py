@@ -116,6 +116,27 @@ def test_verify_as_json(run, tmp_path, symbolic):
     assert found["max_abs_error"] == pytest.approx(3) and found["max_rel_error"] == pytest.approx(3 / 45)
 
 
+def test_verify_in_the_modes_in_which_the_rewrites_were_made(run, tmp_path):
+    """x / x is NaN at 0, which mode fast makes 1; x * 4 / 3 rounds otherwise than x * (4 / 3), which ieee allows."""
+    head = '<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x) => (float[2,3] y)'
+    quotient = variant(tmp_path, f"{head} {{ y = Div(x, x) }}", "quotient.onnx")
+    one = variant(tmp_path, f"{head} <float one = {{1.0}}> {{ z = Sub(x, x)  y = Add(one, z) }}", "one.onnx")
+    zeros = tmp_path / "zeros.npz"
+    np.savez(zeros, x=np.array([[0, 1, 2], [3, 4, 5]], np.float32))
+    assert run("verify", quotient, one, "--inputs", zeros)[0] == 1
+    code, out, _ = run("verify", quotient, one, "--inputs", zeros, "--mode", "fast")
+    assert code == 0 and "1 element did not count, being infinite or NaN in the original" in out
+    twice = variant(
+        tmp_path,
+        f"{head} <float four = {{4.0}}, float three = {{3.0}}> {{ a = Mul(x, four)  y = Div(a, three) }}",
+        "twice.onnx",
+    )
+    once = variant(tmp_path, f"{head} <float both = {{1.3333334}}> {{ y = Mul(x, both) }}", "once.onnx")
+    assert run("verify", twice, once)[0] == 0
+    code, out, _ = run("verify", twice, once, "--mode", "exact")
+    assert code == 1 and "in exact mode" in out
+
+
 # ---- bench -----------------------------------------------------------------------------
 
 

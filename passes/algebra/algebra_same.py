@@ -63,11 +63,11 @@ class AlgebraSame(Pass):
     - And, Or, Max, Min, BitwiseAnd and BitwiseOr return it, and are removed;
     - Sub, Xor and BitwiseXor are 0 or false, Div is 1, Equal, GreaterOrEqual and LessOrEqual are true, for integers and
       booleans; Greater and Less are false for any numbers: these are filled in;
-    - Sub and Div of floating-point numbers too, in mode "fast", since infinity - infinity and 0 / 0 are NaN.
+    - these of floating-point numbers too, in mode "fast": infinity - infinity and 0 / 0 are NaN, which equals nothing.
 
     An integer divided by 0, which ONNX leaves undefined and ONNX Runtime refuses, is then 1.
 
-    Does not apply if the shape is not fixed, nor to Equal of floating-point numbers, which asks for NaN.
+    Does not apply if the shape is not fixed.
 
     Source: LLVM's InstSimplify, which has the same cases and the same flags for floating-point numbers.
     """
@@ -138,7 +138,7 @@ class AlgebraSame(Pass):
         ),
         Rule(
             "known result of floats",
-            ("Sub", "Div"),
+            ("Sub", "Div", *_TRUE),
             match_known_result_of_floats,
             Example(
                 before="g (float[2,3] x) => (float[2,3] y) { y = Sub(x, x) }",
@@ -173,6 +173,15 @@ class AlgebraSame(Pass):
                 y = ConstantOfShape<value = float[1] {1}>(y_shape)
             }""",
             sentences=("Div 'Div_y' of 'a' and itself is 1 everywhere; filled in, without reading 6 elements",),
+            mode="fast",
+        ),
+        Example(
+            title="A comparison of floating-point numbers",
+            before="g (float[2,3] x) => (bool[2,3] y) { y = Equal(x, x) }",
+            after="""g (float[2,3] x) => (bool[2,3] y) <int64[2] y_shape = {2, 3}> {
+                y = ConstantOfShape<value = bool[1] {1}>(y_shape)
+            }""",
+            sentences=("Equal 'Equal_y' of 'x' and itself is true everywhere; filled in, without reading 6 elements",),
             mode="fast",
         ),
         Example(

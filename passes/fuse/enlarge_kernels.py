@@ -242,7 +242,7 @@ class EnlargeKernels(Enlarging):
                     }""",
                     "enlarging Conv 'Conv_y' takes 1,536 FLOPs more and moves 64 bytes less, which is worth at most "
                     "1,280 "
-                    "FLOPs; the option force does it nevertheless",
+                    "FLOPs; in mode fast the option force does it nevertheless",
                 ),
             ),
             exactness=Exactness.FAST_MATH,

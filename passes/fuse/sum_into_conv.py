@@ -202,7 +202,7 @@ class SumIntoConv(Enlarging):
                 Refusal(
                     _sum("Conv(a, w)"),
                     "adding 'b' by the weights of Conv 'Conv_c' takes 72 FLOPs more and moves 144 bytes less, which "
-                    "is worth at most 0 FLOPs; the option force does it nevertheless",
+                    "is worth at most 0 FLOPs; in mode fast the option force does it nevertheless",
                     {"flops_per_byte": 0},
                 ),
             ),

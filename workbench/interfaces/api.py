@@ -34,6 +34,7 @@ from workbench.pipeline.running import OnProgress, branch, extend, run_pipeline,
 from workbench.planning.layout.profile import Profile, load_profile, machine_target, profile_names
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.rewrite import DEFAULT_MODE, Excluded, History, Pass, PassContext
+from workbench.rewrite.core.exactness import EXACT, FAST
 from workbench.support.files import write_text
 from workbench.support.options import check_options
 
@@ -273,20 +274,22 @@ def verify(
     inputs: Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]] | None = None,
     seed: int = 0,
     runs: int | None = None,
+    mode: str = DEFAULT_MODE,
 ) -> Verdict:
     """Compare both on the same inputs, as their narrower types allow. ONNX Runtime runs the original's file.
 
     optimized: the path of a file is compared as the command `verify` does: that file is run, as it is.
     inputs: of one run or of several; None: seeded ones of several kinds, `runs` of them or as many as time allows.
+    mode:   "exact" allows no other bit; "fast" compares only elements that are finite in the original.
     """
     from workbench.evidence.verification.files import verify_files
     from workbench.evidence.verification.verifier import Verifier
 
     original = graph_of(original)
     if not isinstance(optimized, Graph):
-        return verify_files(original, load(optimized), inputs, seed, runs=runs)
+        return verify_files(original, load(optimized), inputs, seed, runs=runs, mode=mode)
     with Verifier(original, inputs, seed, runs=runs) as verifier:
-        return verifier.check(optimized, narrowed=True)
+        return verifier.check(optimized, mode == EXACT, narrowed=True, numbers_only=mode == FAST)
 
 
 def measure(

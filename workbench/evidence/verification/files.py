@@ -11,6 +11,7 @@ from workbench.errors import UserError
 from workbench.evidence.verification.verifier import Verifier
 from workbench.ir import Graph
 from workbench.ir.narrowed_io import INPUT_TYPE, OUTPUT_TYPE, loaded_type
+from workbench.rewrite.core.exactness import DEFAULT_MODE, EXACT, FAST
 from workbench.run.compare import Verdict
 
 
@@ -25,26 +26,29 @@ def verify_files(
     seed: int = 0,
     given: Collection[str] = (),
     runs: int | None = None,
+    mode: str = DEFAULT_MODE,
 ) -> Verdict:
     """Compare two models, each run from its file; `a` is the reference. given: dims that are not changed.
 
-    inputs, runs: see `Verifier`.
+    inputs, runs: see `Verifier`. mode: "exact" allows no other bit; "fast" compares only elements that are finite in
+    `a`.
 
     The tolerance is that of the narrower element types of the two, since a file may be a conversion of the other.
     Raises MismatchError if their inputs or outputs differ in name or element type.
     """
     with Verifier(a, inputs, seed, given=given, runs=runs) as verifier:
-        return compare_files(verifier, b)
+        return compare_files(verifier, b, mode)
 
 
-def compare_files(verifier: Verifier, other: Graph) -> Verdict:
+def compare_files(verifier: Verifier, other: Graph, mode: str = DEFAULT_MODE) -> Verdict:
     """Compare a model, run from its file, with the verifier's. Raises MismatchError as `verify_files`."""
     original = verifier.original
     _require_same_values("input", original, other, original.inputs, other.inputs)
     _require_same_values("output", original, other, original.outputs, other.outputs)
+    exact, numbers_only = mode == EXACT, mode == FAST
     if other.source is None:
-        return verifier.check(other, narrowed=True)
-    return verifier.check_file(other, Path(other.source), narrowed=True)
+        return verifier.check(other, exact, narrowed=True, numbers_only=numbers_only)
+    return verifier.check_file(other, Path(other.source), exact, narrowed=True, numbers_only=numbers_only)
 
 
 def _require_same_values(kind: str, a: Graph, b: Graph, names_a: tuple[str, ...], names_b: tuple[str, ...]) -> None:

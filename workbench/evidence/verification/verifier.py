@@ -150,20 +150,26 @@ class Verifier:
         may be narrower on purpose. was_asked: whether a pass was asked to change them. numbers_only: whether elements
         do not count that are infinite or NaN in the original, as after a rewrite of the mode fast.
         """
+        allowed = self._allowed(graph, exact, narrowed, was_asked, numbers_only)
+        with self._folder("candidate-") as folder:
+            runnable = self._original.runnable
+            export = lambda: runnable(self._exported(graph, folder), graph, folder)  # noqa: E731
+            return self._verdict(graph, export, allowed)
+
+    def check_file(
+        self, graph: Graph, file: Path, exact: bool = False, narrowed: bool = False, numbers_only: bool = False
+    ) -> Verdict:
+        """Compare the file from which `graph` was loaded, whatever program wrote it; the others as in `check`."""
+        allowed = self._allowed(graph, exact, narrowed, False, numbers_only)
+        with self._folder("candidate-") as folder:
+            return self._verdict(graph, lambda: self._original.runnable(file, graph, folder), allowed)
+
+    def _allowed(self, graph: Graph, exact: bool, narrowed: bool, was_asked: bool, numbers_only: bool) -> Allowed:
         if exact:
             allowed = NOTHING_MAY_DIFFER
         else:
             allowed = allowed_in(self.original, graph, was_asked) if narrowed or was_asked else self.allowed
-        with self._folder("candidate-") as folder:
-            runnable = self._original.runnable
-            export = lambda: runnable(self._exported(graph, folder), graph, folder)  # noqa: E731
-            return self._verdict(graph, export, replace(allowed, numbers_only=numbers_only))
-
-    def check_file(self, graph: Graph, file: Path, narrowed: bool = False) -> Verdict:
-        """Compare the file from which `graph` was loaded, whatever program wrote it. narrowed: as in `check`."""
-        allowed = allowed_in(self.original, graph) if narrowed else self.allowed
-        with self._folder("candidate-") as folder:
-            return self._verdict(graph, lambda: self._original.runnable(file, graph, folder), allowed)
+        return replace(allowed, numbers_only=numbers_only)
 
     @contextmanager
     def _folder(self, prefix: str) -> Iterator[Path]:

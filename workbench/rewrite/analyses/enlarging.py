@@ -59,11 +59,13 @@ def require_gain(flops: int | None, saved: int | None, what: str, pass_: Enlargi
     if pass_.force:
         return
     if flops is None or saved is None:
-        raise NoMatch(f"{what} takes FLOPs whose number is not known; the option force does it nevertheless")
+        raise NoMatch(
+            f"{what} takes FLOPs whose number is not known; in mode fast the option force does it nevertheless"
+        )
     if flops > saved * pass_.flops_per_byte:
         raise NoMatch(
             f"{what} takes {flops:,} FLOPs more and moves {saved:,} bytes less, which is worth at most "
-            f"{saved * pass_.flops_per_byte:,} FLOPs; the option force does it nevertheless"
+            f"{saved * pass_.flops_per_byte:,} FLOPs; in mode fast the option force does it nevertheless"
         )
 
 

@@ -29,10 +29,10 @@ class Exactness(Enum):
 
 ROUNDS_ANEW = (Exactness.ROUNDING, Exactness.STEP, Exactness.FAST_MATH)  # without changing types
 CHANGES_TYPES = (Exactness.NARROWED, Exactness.QUANTIZED)  # on purpose: results have the tolerance of the new types
-EXACT = "exact"
+EXACT, FAST = "exact", "fast"
 MODES = {
     EXACT: frozenset({Exactness.BIT_EXACT}),
     "ieee": frozenset(Exactness) - {Exactness.FAST_MATH},
-    "fast": frozenset(Exactness),
+    FAST: frozenset(Exactness),
 }
 DEFAULT_MODE = "ieee"
