@@ -30,10 +30,15 @@ READERS = {
     "a remainder": "u = Neg(q)  y = Mod<fmod=1>(u, one)",
     "a cast to integers": "u = Abs(q)  y = Cast<to=7>(u)",
     "a sine in a branch": "b = ReduceMax<keepdims=0>(f)  d = Greater(b, one)  y = If(d)<then_branch = t() => (float[1,16,9] s) { s = Sin(q) }, else_branch = e() => (float[1,16,9] n) { n = Neg(q) }>",
+    "a sine in a loop": "y = Loop(n2, yes, q)<body = b(int64 i, bool c, float[1,16,9] s) => (bool d, float[1,16,9] t) { d = Identity(c)  t = Sin(s) }>",
+    "a sine in the next turn": "y = Loop(n2, yes, q)<body = b(int64 i, bool c, float[1,16,9] s) => (bool d, float[1,16,9] t) { d = Identity(c)  u = Sin(s)  t = Neg(u) }>",
+    "a sine behind a loop": "u = Loop(n2, yes, q)<body = b(int64 i, bool c, float[1,16,9] s) => (bool d, float[1,16,9] t) { d = Identity(c)  t = Neg(s) }>  y = Sin(u)",
+    "a sine behind a scan": "u = Scan(q)<num_scan_inputs = 1, body = b(float[16,9] s) => (float[16,9] t) { t = Neg(s) }>  y = Sin(u)",
+    "a sine behind a branch": "b = ReduceMax<keepdims=0>(f)  d = Greater(b, one)  u = If(d)<then_branch = t() => (float[1,16,9] s) { s = Abs(q) }, else_branch = e() => (float[1,16,9] n) { n = Neg(q) }>  y = Sin(u)",
     "an equality": "u = Max(q, one)  y = Equal(u, one)",
     "a comparison": "u = LeakyRelu(q)  y = Greater(u, one)",
 }
-BEHIND = """g (float[1,16,9] f) => (T y) <float k = {0.0123}, float one = {1}, int64 axis = {1}, int64[1] axes = {1},
+BEHIND = """g (float[1,16,9] f) => (T y) <float k = {0.0123}, float one = {1}, int64 n2 = {2}, bool yes = {1}, int64 axis = {1}, int64[1] axes = {1},
     float turn = {6.2831855}, float up = {UP}, float[3] scales = {1,3,1}, int64[6] pads = {0,1,0,0,1,0}> {
     r = Mul(f, k)  m = Mod<fmod=1>(r, one)  c = CumSum(m, axis)  p = Mul(c, turn)  q = Mul(p, up)
     READER }"""
@@ -51,6 +56,22 @@ def test_constants_are_not_joined_in_front_of_what_shows_the_last_bit(reader):
     graph = graph_of(reader, 30_000)
     history = wb.optimize(graph, ["algebra_constants"])
     assert [node.op for node in history.graph.nodes].count("Mul") == [node.op for node in graph.nodes].count("Mul")
+
+
+IN_A_LOOP = {
+    "read behind the loop": ("p = Mul(s, turn)  t = Mul(p, up)", "y = Sin(u)"),
+    "read in the next turn": ("w = Sin(s)  p = Mul(w, turn)  t = Mul(p, up)", "y = Relu(u)"),
+}
+
+
+@pytest.mark.parametrize(("inside", "behind"), IN_A_LOOP.values(), ids=IN_A_LOOP)
+@pytest.mark.parametrize(("up", "products"), [(30_000, 2), (0.03, 1)])
+def test_nor_in_a_body_that_hands_the_value_on(inside, behind, up, products):
+    graph = typed(f"""g (float[4] f) => (float[4] y) <int64 n2 = {{2}}, bool yes = {{1}}, float turn = {{6.2831855}}, float up = {{{up}}}> {{
+        u = Loop(n2, yes, f)<body = b(int64 i, bool c, float[4] s) => (bool d, float[4] t) {{ d = Identity(c)  {inside} }}>
+        {behind} }}""")
+    (loop,) = wb.optimize(graph, ["algebra_constants"]).graph.nodes_of(("Loop",))
+    assert [node.op for node in loop.bodies["body"].nodes].count("Mul") == products
 
 
 @pytest.mark.parametrize(

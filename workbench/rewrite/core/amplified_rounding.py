@@ -8,12 +8,13 @@ shows. Other operators, such as MatMul and Exp, have slopes that depend on data,
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from workbench.ir import DataType, Edit, Graph, Node, constant_shape
+from workbench.rewrite.core.limits import Parents
 
 MAX_ANGLE = 100.0  # radians; half an ulp of float32 is then 4e-6, and grows with the angle
 MAX_STEPPED = 1000.0  # one in 16,000 numbers of this size lies within half an ulp of float32 of the next integer
@@ -100,15 +101,18 @@ class Amplifier:
         return f"{self.node} has {what}, and shows a difference in the last bit of '{self.value}'"
 
 
-def amplifier_of_edit(graph: Graph, edit: Edit) -> Amplifier | None:
-    """What would show that the results of the edit are rounded in another way; None if nothing is known to."""
-    if not graph.nodes_of(AMPLIFIES_FROM) and not graph.with_bodies:
+def amplifier_of_edit(graph: Graph, edit: Edit, parents: Parents = ()) -> Amplifier | None:
+    """What would show that the results of the edit are rounded in another way; None if nothing is known to.
+
+    parents: of a body.
+    """
+    if not graph.nodes_of(AMPLIFIES_FROM) and not graph.with_bodies and not parents:
         return None
     removed = set(edit.remove)
     for name in edit.remove:
         for value in filter(None, graph.node(name).outputs):
             if graph.is_output(value) or any(user.name not in removed for user in graph.users(value)):
-                found = amplifier_of(graph, value, without=removed)
+                found = amplifier_of(graph, value, without=removed, parents=parents)
                 if found is not None:
                     return found
     return None
@@ -120,48 +124,108 @@ def amplifier_of(
     unknown: float = ORDINARY,
     operators: Collection[str] = frozenset(AMPLIFIES_FROM),
     without: Collection[str] = (),
+    parents: Parents = (),
 ) -> Amplifier | None:
     """The first of these operators that shows a difference in the last bit of the value; None if none is known to.
 
     unknown: the size of values of which nothing is known. without: names of nodes that are not followed.
+    parents: of a body.
     """
     if not _is_rounded(graph, value):
         return None
-    found = _first_amplifier(graph, value, magnitude_of(graph, value, unknown), unknown, operators, without)
+    search = _Search(unknown, operators, without)
+    errors = {value: magnitude_of(graph, value, unknown)}
+    found = search.first(graph, errors)
+    for parent in parents:
+        if found is not None or not errors:
+            break
+        holder = parent.graph.node(parent.name)
+        found, errors = search.turn(holder, graph, errors)
+        graph = parent.graph
+        found = found or search.first(graph, errors)
     return None if found is None else Amplifier(found[0], value, found[1])
 
 
-def _first_amplifier(
-    graph: Graph,
-    value: str,
-    error: float,
-    unknown: float,
-    operators: Collection[str],
-    without: Collection[str] = (),
-) -> tuple[Node, float] | None:
-    """The first of these operators that shows a difference of the value, in a body too, and how large that is there."""
-    errors = {value: error}
-    waiting = list(errors)
-    for _ in range(_MAX_VALUES):
-        if not waiting:
-            return None
-        at = waiting.pop(0)
-        for user in graph.users(at):
-            if user.name in without:
-                continue
-            if user.op in operators and _is_step(user) and errors[at] > AMPLIFIES_FROM[user.op]:
-                return user, errors[at]
-            for body in user.bodies.values():
-                if at in body.captured:
-                    found = _first_amplifier(body, at, errors[at], unknown, operators)
-                    if found is not None:
-                        return found
-            error = _passed_on(graph, user, at, errors[at], unknown) or 0.0
-            for result in filter(None, user.outputs):
-                if error > errors.get(result, 0.0) and _is_rounded(graph, result):
-                    errors[result] = error
-                    waiting.append(result)
-    return None
+@dataclass(frozen=True)
+class _Search:
+    """The arguments of `amplifier_of`."""
+
+    unknown: float
+    operators: Collection[str]
+    without: Collection[str]
+
+    def first(self, graph: Graph, errors: dict[str, float]) -> tuple[Node, float] | None:
+        """The first operator that shows one of the differences, and how large that is there, bodies included.
+
+        errors: the differences of values, by name; those of the values behind them are added.
+        """
+        waiting = list(errors)
+        for _ in range(_MAX_VALUES):
+            if not waiting:
+                return None
+            at = waiting.pop(0)
+            for user in graph.users(at):
+                if user.name in self.without:
+                    continue
+                if user.op in self.operators and _is_step(user) and errors[at] > AMPLIFIES_FROM[user.op]:
+                    return user, errors[at]
+                found, results = self._behind(graph, user, at, errors[at])
+                if found is not None:
+                    return found
+                for result, error in results.items():
+                    if error > errors.get(result, 0.0) and _is_rounded(graph, result):
+                        errors[result] = error
+                        waiting.append(result)
+        return None
+
+    def _behind(
+        self, graph: Graph, node: Node, value: str, error: float
+    ) -> tuple[tuple[Node, float] | None, dict[str, float]]:
+        """What in bodies of the node shows the difference, and the differences of its results."""
+        if not node.bodies:
+            error = _passed_on(graph, node, value, error, self.unknown) or 0.0
+            return None, dict.fromkeys(filter(None, node.outputs), error)
+        results: dict[str, float] = {}
+        for body in node.bodies.values():
+            inside = dict.fromkeys(_names_inside(node, body, value), error)
+            found = self.first(body, inside)
+            if found is None:
+                found, of_body = self.turn(node, body, inside)
+                results = {name: max(results.get(name, 0.0), of_body.get(name, 0.0)) for name in {**results, **of_body}}
+            if found is not None:
+                return found, {}
+        return None, results
+
+    def turn(
+        self, node: Node, body: Graph, errors: dict[str, float]
+    ) -> tuple[tuple[Node, float] | None, dict[str, float]]:
+        """What shows the differences in the next iteration, and those of the node's results.
+
+        errors: the differences within the body, which grow by what an iteration hands to the next.
+        """
+        for formal, result in _states(node, body):
+            if errors.get(result, 0.0) > errors.get(formal, 0.0):
+                errors[formal] = errors[result]
+        found = self.first(body, errors)
+        own = body.outputs[1:] if node.op == "Loop" else body.outputs
+        return found, {name: errors[value] for name, value in zip(node.outputs, own, strict=False) if value in errors}
+
+
+def _names_inside(node: Node, body: Graph, value: str) -> Iterator[str]:
+    """The names that a value has in a body which captures it, or to which it is handed."""
+    if value in body.captured:
+        yield value
+    if node.op in ("Loop", "Scan"):
+        yield from (formal for formal, operand in zip(body.inputs, node.inputs, strict=False) if operand == value)
+
+
+def _states(node: Node, body: Graph) -> Iterator[tuple[str, str]]:
+    """What each iteration hands to the next, as inputs and outputs of the body."""
+    if node.op == "Loop":
+        yield from zip(body.inputs[2:], body.outputs[1:], strict=False)
+    elif node.op == "Scan":
+        states = len(body.inputs) - int(node.attr("num_scan_inputs"))
+        yield from zip(body.inputs[:states], body.outputs, strict=False)
 
 
 def _is_rounded(graph: Graph, value: str) -> bool:

@@ -31,7 +31,7 @@ def why_not_allowed(
     packed = newly_prepacked(graph, proposed.edit) if context.mode == EXACT else None
     if packed is not None:
         return f"in mode exact {packed} must keep its operand computed, or its last bit changes"
-    amplifier = amplifier_of_edit(graph, proposed.edit) if proposed.exactness in ROUNDS_ANEW else None
+    amplifier = amplifier_of_edit(graph, proposed.edit, parents) if proposed.exactness in ROUNDS_ANEW else None
     if amplifier is not None:
         return amplifier.sentence
     return context.limits.refusal(graph, proposed.edit, grows_freely, parents)
