@@ -95,6 +95,34 @@ def test_a_result_without_a_declared_type_has_that_of_the_first_operand(tmp_path
     assert verdict.ok and "Nothing here runs 'my.Act'" in verdict.sentence, verdict.sentence
 
 
+INSIDE = {
+    "in both branches": """g (float[2,6] x, bool p) => (float[2,6] y) {
+        y = If(p)<then_branch = t() => (float[2,6] s) { n = Neg(x)  m = Neg(n)  s = my.Act(m) },
+                  else_branch = e() => (float[2,6] z) { k = my.Act<slope = 3.0>(x)  z = Neg(k) }> }""",
+    "in a loop": """g (float[2,6] x) => (float[2,6] y) <int64 n = {3}, bool yes = {1}> {
+        y = Loop(n, yes, x)<body = b(int64 i, bool c, float[2,6] s) => (bool d, float[2,6] t) {
+            d = Identity(c)  a = my.Act(s)  k = Neg(a)  m = Neg(k)  t = Neg(m) }> }""",
+    "of sizes that nothing declares": """g (float[2,6] x, float[3] z) => (float[A,B] y) {
+        n = NonZero(x)  c = Cast<to = 1>(n)  d = my.Act(c, z)  a = my.Other(d)  r = Neg(a)  q = Neg(r)  y = Neg(q) }""",
+}
+
+
+@pytest.mark.parametrize("text", INSIDE.values(), ids=INSIDE)
+def test_one_in_a_body_or_of_unknown_sizes_has_a_stand_in_too(text, tmp_path):
+    graph = wb.load(saved(tmp_path / "model.onnx", f'<ir_version: 8, opset_import: ["": 17, "my": 1]> {text}'))
+    history = wb.optimize(graph, ["simplify"], verifier=None)
+    verdict = wb.verify(graph, history.graph)
+    assert history.steps[-1].rewrites and verdict.ok, verdict.sentence
+    assert "Nothing here runs 'my.Act'" in verdict.sentence and "no input leads" not in verdict.sentence
+    wrong = saved(
+        tmp_path / "wrong.onnx",
+        f'<ir_version: 8, opset_import: ["": 17, "my": 1]> {text}'.replace("Neg(k)", "Abs(k)").replace(
+            "Neg(a)", "Abs(a)"
+        ),
+    )
+    assert wb.verify(graph, wrong).ok is False
+
+
 TYPES = {
     "float[2,3]": np.float32,
     "float16[4]": np.float16,

@@ -13,7 +13,7 @@ from workbench.backends.tensors import load_tensors, save_tensors
 from workbench.formats.io import load_model
 from workbench.ir import from_text
 from workbench.run.input_roles import Use, use_of
-from workbench.run.inputs import bound_dims, dims_of, read_inputs, seed_inputs
+from workbench.run.inputs import bound_dims, dims_of, inputs_of_kinds, read_inputs, seed_inputs
 from workbench.run.npz import InputError
 from workbench.run.runnable_dims import TRIES, settle_dims
 
@@ -272,3 +272,12 @@ def test_integers_of_real_models_index_their_tables():
     assert use_of(bert, "input_ids").kind == "index"
     assert use_of(bert, "attention_mask").kind == "mask"
     assert use_of(load_model(corpus("magika_v3_3.onnx")), "bytes") == Use("index", 257)
+
+
+def test_a_single_boolean_takes_both_values_within_two_runs():
+    graph = from_text("g (bool p, bool[1] q, bool[4] m, float[4] x) => (float[4] y) { y = Identity(x) }")
+    runs = [seed_inputs(graph), *inputs_of_kinds(graph, range(1, 4))]
+    for name in ("p", "q"):
+        first, *others = [bool(run[name].reshape(())) for run in runs]
+        assert others == [not first, first, not first]
+    assert len({run["m"].tobytes() for run in runs}) > 2

@@ -1,15 +1,16 @@
 """Stand-ins for operators that nothing here runs, so that two models with them can be compared.
 
 A call of an operator without kernel and without function becomes, in a copy of the file, a seeded function of its
-operands that ONNX defines. Two calls of one operator with the same attributes become the same function. If a result has
-the sizes of the first operand it is computed element by element, so that any order of axes gives the same.
+operands that ONNX defines, in bodies too. Two calls of one operator with the same attributes become the same function.
+If a result has the sizes of the first operand it is computed element by element, so that any order of axes gives the
+same. Where its sizes are not known, it is taken to have them.
 """
 
 from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -23,40 +24,76 @@ from workbench.rewrite.external.files import MAX_INSIDE
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _PREFIX = "workbench_stand_in"
+_FLOATS = TensorType(DataType.FLOAT, None)
 TypeOf = Callable[[str], TensorType | None]
 
 
 def foreign_operators(file: Path) -> tuple[str, ...]:
-    """The names of operators of the file's main graph that ONNX Runtime cannot run here, each once."""
+    """The names of operators that ONNX Runtime cannot run here, of the file's graph and of bodies, each once."""
     model = onnx.load(file, load_external_data=False)
-    return tuple(dict.fromkeys(_name(node) for node in _foreign_nodes(model)))
+    functions = _functions(model)
+    return tuple(dict.fromkeys(_name(node) for node in _all_nodes(model.graph) if _is_foreign(node, functions)))
 
 
 def with_stand_ins(file: Path, folder: Path, type_of: TypeOf) -> Path:
     """A copy of the model in `folder`, in which functions stand for operators that cannot be run.
 
-    type_of: a value's type with numbers for sizes. A result whose type is unknown gets that of the first operand.
+    type_of: a value's type in the main graph, with numbers for sizes. A result whose type is unknown gets that of the
+             first operand. Of values in bodies only the element type counts, which the body declares.
     """
     model = onnx.load(file)
-    foreign = {value for node in _foreign_nodes(model) for value in node.output if value}
-    nodes = list(model.graph.node)
-    del model.graph.node[:]
-    for node in nodes:
-        is_foreign = not foreign.isdisjoint(node.output)
-        model.graph.node.extend(_stand_in(node, type_of, model.graph) if is_foreign else [node])
+    _replace_calls(model.graph, _functions(model), type_of)
     copy = folder / "stand_ins.onnx"
     onnx.save(model, copy, save_as_external_data=model.ByteSize() > MAX_INSIDE, size_threshold=LARGE)
     return copy
 
 
-def _foreign_nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
-    functions = {(function.domain, function.name) for function in model.functions}
-    for node in model.graph.node:
-        domain = "" if node.domain in _DEFAULT_DOMAINS else node.domain
-        if (node.domain, node.op_type) in functions or defs.has(node.op_type, domain):
+def _replace_calls(graph: onnx.GraphProto, functions: Collection[tuple[str, str]], type_of: TypeOf) -> None:
+    nodes = list(graph.node)
+    del graph.node[:]
+    for node in nodes:
+        if _is_foreign(node, functions):
+            graph.node.extend(_stand_in(node, type_of, graph))
             continue
-        if (domain, node.op_type) not in _kernels():
-            yield node
+        for body in _bodies(node):
+            _replace_calls(body, functions, _types_in(body, type_of))
+        graph.node.append(node)
+
+
+def _types_in(body: onnx.GraphProto, outside: TypeOf) -> TypeOf:
+    """Types in a body without sizes, since these may differ between iterations, and from what is declared."""
+    declared = {value.name: value.type.tensor_type.elem_type for value in (*body.input, *body.value_info, *body.output)}
+    declared |= {tensor.name: tensor.data_type for tensor in body.initializer}
+
+    def type_of(value: str) -> TensorType | None:
+        outer = outside(value)
+        element = declared.get(value) or (None if outer is None else outer.dtype)
+        return None if element is None else TensorType(DataType(element), None)
+
+    return type_of
+
+
+def _functions(model: onnx.ModelProto) -> frozenset[tuple[str, str]]:
+    return frozenset((function.domain, function.name) for function in model.functions)
+
+
+def _bodies(node: NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
+
+
+def _all_nodes(graph: onnx.GraphProto) -> Iterator[NodeProto]:
+    for node in graph.node:
+        yield node
+        for body in _bodies(node):
+            yield from _all_nodes(body)
+
+
+def _is_foreign(node: NodeProto, functions: Collection[tuple[str, str]]) -> bool:
+    domain = "" if node.domain in _DEFAULT_DOMAINS else node.domain
+    if (node.domain, node.op_type) in functions or defs.has(node.op_type, domain):
+        return False
+    return (domain, node.op_type) not in _kernels()
 
 
 @cache
@@ -79,11 +116,12 @@ def _stand_in(node: NodeProto, type_of: TypeOf, graph: onnx.GraphProto) -> Itera
     seed = zlib.crc32(b"".join([_name(node).encode(), *attributes]))
     operands = [(value, type_of(value)) for value in node.input if value]
     first = operands[0][1] if operands else None
+    has_numbers = any(_holds_numbers(operand) for _, operand in operands)
     for number, result in enumerate(node.output):
-        type_ = type_of(result) or first
-        if type_ is not None and type_.static_shape is None and first is not None:
-            type_ = type_.with_shape(first.shape)
-        if result and type_ is not None and type_.static_shape is not None:
+        type_ = type_of(result) or first or _FLOATS
+        if type_.static_shape is None:
+            type_ = type_.with_shape(None if first is None else first.static_shape)
+        if result and (type_.static_shape is not None or has_numbers):
             writer = _Writer(f"{_PREFIX}_{result}", np.random.default_rng([seed, number]), graph)
             yield from writer.result(result, type_, operands)
 
@@ -98,12 +136,19 @@ class _Writer:
     def result(
         self, name: str, type_: TensorType, operands: Sequence[tuple[str, TensorType | None]]
     ) -> list[NodeProto]:
-        """sin of a weighted sum: of elements where sizes are equal, else of sums over all elements, and of places."""
-        shape = type_.static_shape or ()
-        parts = [self._part(value, operand, shape) for value, operand in operands if _holds_numbers(operand)]
-        is_by_element = bool(operands) and operands[0][1] is not None and operands[0][1].static_shape == shape
-        if not is_by_element or not parts:
-            parts.append(self._constant(self._random.uniform(-3, 3, shape)))
+        """sin of a weighted sum: of elements where sizes are equal, else of sums over all elements, and of places.
+
+        Without sizes: of the elements of the first operand and of the others' means.
+        """
+        shape = type_.static_shape
+        numbers = [(value, operand) for value, operand in operands if _holds_numbers(operand)]
+        if shape is None:
+            parts = [self._scaled(value) if n == 0 else self._mean(value) for n, (value, _) in enumerate(numbers)]
+        else:
+            parts = [self._part(value, operand, shape) for value, operand in numbers]
+            is_by_element = bool(operands) and operands[0][1] is not None and operands[0][1].static_shape == shape
+            if not is_by_element or not parts:
+                parts.append(self._constant(self._random.uniform(-3, 3, shape)))
         total = parts[0]
         for part in parts[1:]:
             total = self._add("Add", total, part)
@@ -119,13 +164,20 @@ class _Writer:
 
     def _part(self, value: str, type_: TensorType | None, shape: tuple[int, ...]) -> str:
         """The operand times a number if it has that shape, else a weighted sum of its elements, which is a scalar."""
-        assert type_ is not None
+        sizes = None if type_ is None else type_.static_shape
+        if sizes == shape:
+            return self._scaled(value)
+        if sizes is None:
+            return self._mean(value)
         numbers = self._add("Cast", value, to=TensorProto.FLOAT)
-        if type_.static_shape == shape:
-            return self._times(numbers, float(self._random.uniform(0.5, 1.5)))
-        sizes = type_.static_shape or ()
         weights = self._random.uniform(0.5, 1.5, sizes) / math.sqrt(max(1, math.prod(sizes)))
         return self._add("ReduceSum", self._add("Mul", numbers, self._constant(weights)), keepdims=0)
+
+    def _scaled(self, value: str) -> str:
+        return self._times(self._add("Cast", value, to=TensorProto.FLOAT), float(self._random.uniform(0.5, 1.5)))
+
+    def _mean(self, value: str) -> str:
+        return self._add("ReduceMean", self._scaled(value), keepdims=0)
 
     def _times(self, value: str, factor: float) -> str:
         return self._add("Mul", value, self._constant(np.array(factor)))
@@ -144,4 +196,4 @@ class _Writer:
 
 
 def _holds_numbers(type_: TensorType | None) -> bool:
-    return type_ is not None and type_.dtype != DataType.STRING
+    return type_ is None or type_.dtype != DataType.STRING

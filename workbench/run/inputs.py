@@ -167,14 +167,15 @@ def seed_inputs(
     length = _common_length(shapes)
     tensors: Tensors = {}
     for name, value in tensors_of_inputs(graph):
-        stream = np.random.default_rng([seed, zlib.crc32(name.encode())])
         type_ = type_of_input(graph, value)
         assert type_ is not None  # checked by input_shape
         if value in graph.kept.defaults:
             tensors[value] = graph.kept.defaults[value].numpy()
             continue
         limits = (length, max_integer)
-        tensors[name] = _seeded(value, type_.dtype, shapes[name], use_of(graph, value), limits, stream, floats)
+        tensors[name] = _seeded(
+            value, type_.dtype, shapes[name], use_of(graph, value), limits, _stream(seed, name), floats
+        )
     return tensors
 
 
@@ -187,11 +188,26 @@ def inputs_of_kinds(
 ) -> Iterator[Tensors]:
     """Seeded inputs of the kinds of `INPUT_KINDS` with these numbers, which begin again after the last one.
 
-    The rest as in `seed_inputs`, the seed being that of number 0.
+    The rest as in `seed_inputs`, the seed being that of number 0. A single boolean, which may choose a branch, is
+    another one in every second.
     """
     kinds = list(INPUT_KINDS.values())
     for number in numbers:
-        yield seed_inputs(graph, dims, seed + number, max_integer, kinds[number % len(kinds)])
+        inputs = seed_inputs(graph, dims, seed + number, max_integer, kinds[number % len(kinds)])
+        for name, value in tensors_of_inputs(graph):
+            if _is_choice(graph, value, inputs[name]):
+                first = _stream(seed, name).random() < 0.5
+                inputs[name] = np.full(inputs[name].shape, first != bool(number % 2))
+        yield inputs
+
+
+def _is_choice(graph: Graph, value: str, tensor: np.ndarray) -> bool:
+    is_single = tensor.dtype == bool and tensor.size == 1
+    return is_single and value not in graph.kept.defaults and use_of(graph, value).kind != "mask"
+
+
+def _stream(seed: int, name: str) -> np.random.Generator:
+    return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
 def _refuse_too_large(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> None:

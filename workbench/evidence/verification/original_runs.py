@@ -45,8 +45,9 @@ _SHARE, _SECONDS = 0.3, 0.1
 
 
 def _may_be_foreign(node: Node) -> bool:
-    """Whether ONNX does not define the operator: then it may be one that nothing here runs."""
-    return not defs.has(node.op_type, node.domain)
+    """Whether ONNX does not define the operator, or one in a body: then it may be one that nothing here runs."""
+    inside = (inner for body in node.bodies.values() for inner in body.nodes)
+    return not defs.has(node.op_type, node.domain) or any(map(_may_be_foreign, inside))
 
 
 def _tensor(type_: ValueType | None) -> TensorType | None:
