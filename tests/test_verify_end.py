@@ -8,9 +8,11 @@ import re
 import select
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 
+from passes.algebra.algebra_inverse import AlgebraInverse
 from tests.commands import OCR, RESHAPE, report_of
 from tests.conftest import ROOT
 from tests.loading import saved
@@ -18,8 +20,10 @@ from tests.pages import compared, fine, opened_file, page, verdicts, words
 from tests.running import typed
 from workbench.evidence.verification.verifier import Verifier
 from workbench.interfaces import api
+from workbench.ir import Edit
 from workbench.presentation.explanations.reporting import history_report
-from workbench.rewrite import Excluded, History
+from workbench.rewrite import Excluded, History, Pass, Rewrite
+from workbench.run.inputs import seed_inputs
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -38,6 +42,7 @@ class Counting(Verifier):
 
     def check(self, graph, exact=False, narrowed=False, **how):
         self.compared += 1
+        self.only = [*getattr(self, "only", ()), how.get("only")]
         return super().check(graph, exact, narrowed, **how)
 
 
@@ -58,6 +63,33 @@ def test_what_is_right_is_compared_once():
     assert verifier.compared == 1
     assert [step.verdict is not None for step in history.steps] == [False] * (len(history) - 1) + [True]
     assert history[-1].verdict.ok and history_report(history)["totals"]["verified"] is True
+
+
+BRANCHES = """g (float[8] x, bool p) => (float[8] y, float[8] z) { r = Relu(x)  z = Relu(r)  y = If(p)<
+    then_branch = a() => (float[8] i) { i = THEN(x) }, else_branch = b() => (float[8] j) { j = ELSE(x) }> }"""
+
+
+@dataclass(frozen=True)
+class SpoilBranch(Pass):
+    """Replaces the If by one with another branch. then: the operator of the one that is taken if the input is true."""
+
+    then: str = "Sin"
+    title = "Spoil a branch"
+
+    def rewrites(self, graph, context):
+        other = typed(BRANCHES.replace("THEN", self.then).replace("ELSE", "Cos" if self.then == "Sin" else "Sin"))
+        yield Rewrite(Edit(remove=("If_y",), insert=(other.node("If_y"),)), "spoils a branch", ("If_y",))
+
+
+def test_what_only_the_second_input_shows_is_traced_on_that_input_alone():
+    """A single boolean is another one in the second run, which takes the branch that the first did not."""
+    graph = typed(BRANCHES.replace("THEN", "Sin").replace("ELSE", "Sin"))
+    spoils = SpoilBranch("Sin" if seed_inputs(graph)["p"] else "Cos")
+    with Counting(graph) as verifier:
+        history = api.optimize(graph, [AlgebraInverse(), spoils], verifier=verifier, verify="end", on_failure="stop")
+    assert history.failed.rewrites[history.failed.broken_by].sentence == "spoils a branch"
+    assert verifier.only[0] is None and {*verifier.only[1:]} == {1}
+    assert history.failed.verdict.run == 1
 
 
 def test_a_failure_is_traced_to_the_step_and_the_rewrite_as_if_each_step_were_compared(verifier):

@@ -35,7 +35,10 @@ class OutputComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs; the errors are the largest of any output. excluded: elements that do not count."""
+    """All outputs; the errors are the largest of any output.
+
+    excluded: elements that do not count. run: the number of the run that shows a difference; None if there is none.
+    """
 
     outputs: tuple[OutputComparison, ...]
     max_abs_error: float | None
@@ -44,6 +47,7 @@ class Comparison:
     ok: bool
     sentence: str
     excluded: int = 0
+    run: int | None = None
 
 
 @dataclass(repr=False)
@@ -53,6 +57,7 @@ class Verdict:
     ok:        None if nothing could be compared.
     max_abs_error, max_rel_error: None if there was nothing to subtract.
     tolerance: the loosest of any output; each output is compared with its own.
+    run:       the number of the run that shows a difference; None if there is none, or none alone.
     """
 
     ok: bool | None
@@ -62,6 +67,7 @@ class Verdict:
     tolerance: Tolerance
     sentence: str
     seconds: float
+    run: int | None = None
 
     @property
     def is_close(self) -> bool:
@@ -112,12 +118,13 @@ def compare_numbers(
 
 def of_all_runs(runs: Sequence[Comparison]) -> Comparison:
     """One comparison of all runs: each output as in the run where it is worst."""
+    wrong = next((number for number, run in enumerate(runs) if not run.ok), None)
     if len(runs) == 1:
-        return runs[0]
+        return replace(runs[0], run=wrong)
     names = dict.fromkeys(output.name for run in runs for output in run.outputs)
     by_name = {name: [output for run in runs for output in run.outputs if output.name == name] for name in names}
     excluded = sum(run.excluded for run in runs)
-    return replace(_of_outputs(tuple(map(_worst, by_name.values()))), excluded=excluded)
+    return replace(_of_outputs(tuple(map(_worst, by_name.values()))), excluded=excluded, run=wrong)
 
 
 def _worst(runs: list[OutputComparison]) -> OutputComparison:

@@ -94,6 +94,7 @@ class OriginalRuns:
     values:          those that were recorded of each run, besides outputs; None: nothing was.
     inputs_files, tensors_files: the inputs and the values of each run, for the worker.
     alive, channels: how many channels of the values were not one number everywhere, and how many there are.
+    number:          of the first of these among all runs.
     """
 
     inputs: tuple[Tensors, ...]
@@ -103,11 +104,13 @@ class OriginalRuns:
     tensors_files: tuple[Path, ...] = ()
     alive: int = 0
     channels: int = 0
+    number: int = 0
 
-    def first(self) -> OriginalRuns:
-        """The first run alone."""
-        files = self.inputs_files[:1], self.tensors_files[:1]
-        return OriginalRuns(self.inputs[:1], self.outputs[:1], self.values, *files)
+    def only(self, number: int = 0) -> OriginalRuns:
+        """One of the runs alone, by default the first."""
+        one = slice(number, number + 1)
+        files = self.inputs_files[one], self.tensors_files[one]
+        return OriginalRuns(self.inputs[one], self.outputs[one], self.values, *files, number=number)
 
 
 class Original:
@@ -226,15 +229,18 @@ class Original:
         """Which values are recorded, and the sizes of those that are too large for it."""
         return inner_values(self.graph, self.first.dims)
 
-    @cached_property
-    def plain_outputs(self) -> tuple[Tensors, ...]:
-        """The outputs of all runs without values recorded.
+    def plain_outputs(self, runs: OriginalRuns) -> tuple[Tensors, ...]:
+        """The outputs of these runs without values recorded.
 
         On a CPU ONNX Runtime computes float16 in float32 between Casts, of which it leaves out what no output needs: a
         value that is recorded is rounded, and what follows from it too.
         """
-        first = self.first
-        return tuple(self.outputs(self.file, inputs, first.dims).tensors for inputs in self.runs.inputs)
+        return self._all_plain_outputs[runs.number : runs.number + len(runs.inputs)]
+
+    @cached_property
+    def _all_plain_outputs(self) -> tuple[Tensors, ...]:
+        dims = self.first.dims
+        return tuple(self.outputs(self.file, inputs, dims).tensors for inputs in self.runs.inputs)
 
     def _further_inputs(self, first: FirstRun) -> Iterator[Tensors]:
         if not first.inputs or first.values is None:

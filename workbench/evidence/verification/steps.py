@@ -24,14 +24,14 @@ def verify_step(verifier: Verifier, history: History, on_check: OnCheck | None =
     step.verdict = _checked(verifier, history, index, on_check)
     if step.verdict.ok is not False or not index or (previous is not None and previous.ok is False):
         return
-    _find_rewrite(verifier, history, index, on_check, known_right=previous is not None)
+    _find_rewrite(verifier, history, index, on_check, previous is not None, step.verdict.run)
 
 
 def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = None) -> None:
     """Compare only the end; if that fails, find the first step that fails, and the rewrite that broke it.
 
-    Every moment can be replayed, so that the search takes about log2(steps) + log2(rewrites) runs. Each comparison
-    sets a verdict in the history.
+    Every moment can be replayed, so that the search takes about log2(steps) + log2(rewrites) runs, on the inputs of the
+    run that showed the difference. The verdicts that are set in the history are those of steps that fail.
 
     on_check: called before each comparison with what is compared; may raise to stop.
     """
@@ -41,16 +41,17 @@ def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = 
         return
 
     def is_wrong(index: int) -> bool:
-        step = history[index]
-        step.verdict = _checked(verifier, history, index, on_check)
-        return step.verdict.ok is False
+        found = _checked(verifier, history, index, on_check, only=verdict.run)
+        if found.ok is False or verdict.run is None:
+            history[index].verdict = found
+        return found.ok is False
 
     changed = [0, *(index for index, step in enumerate(history.steps) if step.changed)]
     first_wrong = changed[bisect(lambda number: is_wrong(changed[number]), len(changed) - 1)]
     if first_wrong == 0:
         return
     history[first_wrong].verdict = history[first_wrong].verdict or verdict
-    _find_rewrite(verifier, history, first_wrong, on_check, known_right=True)
+    _find_rewrite(verifier, history, first_wrong, on_check, True, verdict.run)
 
 
 def verify_others(
@@ -96,25 +97,33 @@ def bisect(is_wrong: Callable[[int], bool], count: int, known_right: bool = Fals
 
 
 def _find_rewrite(
-    verifier: Verifier, history: History, index: int, on_check: OnCheck | None, known_right: bool
+    verifier: Verifier, history: History, index: int, on_check: OnCheck | None, known_right: bool, only: int | None
 ) -> None:
-    """Set `broken_by` of the failing step. known_right: whether the step before it is known to pass."""
+    """Set `broken_by` of the failing step. known_right: whether the step before it is known to pass.
+
+    only: the number of the run that showed the difference; None: all are compared.
+    """
 
     def is_wrong(rewrites: int) -> bool:
-        return _checked(verifier, history, index, on_check, rewrites).ok is False
+        return _checked(verifier, history, index, on_check, rewrites, only).ok is False
 
     number = bisect(is_wrong, len(history[index].rewrites), known_right)
     history[index].broken_by = number - 1 if number else None
 
 
 def _checked(
-    verifier: Verifier, history: History, index: int, on_check: OnCheck | None, rewrites: int | None = None
+    verifier: Verifier,
+    history: History,
+    index: int,
+    on_check: OnCheck | None,
+    rewrites: int | None = None,
+    only: int | None = None,
 ) -> Verdict:
-    """The verdict on the graph after a step, or after this number of its rewrites."""
+    """The verdict on the graph after a step, or after this number of its rewrites. only: as in `Verifier.check`."""
     is_last = index == len(history) - 1 and rewrites is None
     graph = history.graph if is_last else history.at(index, rewrites)
     if on_check is not None:
         partly = "" if rewrites is None else f" after {rewrites:,} of {len(history[index].rewrites):,} rewrites"
         on_check(f"comparing step {index}, {history[index].title}{partly}, with the original")
     how = {"was_asked": history.is_narrowed(index), "numbers_only": history.is_for_numbers_only(index)}
-    return verifier.check(graph, history.is_exact, **how)
+    return verifier.check(graph, history.is_exact, **how, only=only)

@@ -143,18 +143,20 @@ class Verifier:
         narrowed: bool = False,
         was_asked: bool = False,
         numbers_only: bool = False,
+        only: int | None = None,
     ) -> Verdict:
         """Export the graph, run it on the same inputs, and compare.
 
         exact: results that differ in a bit are not equal. narrowed: the element types of `graph` count too, since they
         may be narrower on purpose. was_asked: whether a pass was asked to change them. numbers_only: whether elements
-        do not count that are infinite or NaN in the original, as after a rewrite of the mode fast.
+        do not count that are infinite or NaN in the original, as after a rewrite of the mode fast. only: the number of
+        the run that is compared, in place of all.
         """
         allowed = self._allowed(graph, exact, narrowed, was_asked, numbers_only)
         with self._folder("candidate-") as folder:
             runnable = self._original.runnable
             export = lambda: runnable(self._exported(graph, folder), graph, folder)  # noqa: E731
-            return self._verdict(graph, export, allowed)
+            return self._verdict(graph, export, allowed, only)
 
     def check_file(
         self, graph: Graph, file: Path, exact: bool = False, narrowed: bool = False, numbers_only: bool = False
@@ -182,8 +184,10 @@ class Verifier:
 
         return export_onnx(graph, folder / "model.onnx", **self._form._asdict()).path
 
-    def _verdict(self, graph: Graph, candidate: Callable[[], Path], allowed: Allowed) -> Verdict:
-        """The verdict on the graph. candidate: returns its file, once the original has run."""
+    def _verdict(
+        self, graph: Graph, candidate: Callable[[], Path], allowed: Allowed, only: int | None = None
+    ) -> Verdict:
+        """The verdict on the graph. candidate: returns its file, once the original has run. only: as in `check`."""
         start = time.monotonic()
         try:
             runs = self._original.runs
@@ -194,8 +198,10 @@ class Verifier:
             return Verdict(None, None, None, False, allowed.loosest, sentence, time.monotonic() - start)
         try:
             file = candidate()
-            result, run_by = self._compared(runs.first() if allowed.on_purpose else runs, graph, file, allowed)
-            larger = self._compare_double_batch(runs, graph, file, allowed) if result.ok else None
+            if only is not None or allowed.on_purpose:
+                runs = runs.only(only or 0)
+            result, run_by = self._compared(runs, graph, file, allowed)
+            larger = self._compare_double_batch(runs, graph, file, allowed) if result.ok and only is None else None
         except (CancelledError, OpsetError):
             raise
         except UserError as error:
@@ -222,6 +228,7 @@ class Verifier:
             allowed.loosest,
             result.sentence + note + (f" It was run by {run_by}." if run_by else ""),
             time.monotonic() - start,
+            result.run,
         )
 
     # ---- comparing -----------------------------------------------------------------------
@@ -238,7 +245,7 @@ class Verifier:
         by = ""
         compared = []
         for inputs, reference in zip(
-            runs.inputs, self._original.plain_outputs if of_half else runs.outputs, strict=True
+            runs.inputs, self._original.plain_outputs(runs) if of_half else runs.outputs, strict=True
         ):
             outputs = self._original.outputs(file, fed_inputs(inputs, self.original, graph), self.dims)
             tensors = in_forms(outputs.tensors, output_forms(self.original, graph))
@@ -279,7 +286,7 @@ class Verifier:
         if any(map(has_halves, (self.original, graph))):  # a value that is recorded is rounded, and else perhaps not
             fed = (fed_inputs(inputs, self.original, graph) for inputs in runs.inputs)
             tensors = [dict(self._original.outputs(file, inputs, self.dims).tensors) for inputs in fed]
-            right = self._original.plain_outputs[: len(runs.inputs)]
+            right = self._original.plain_outputs(runs)
         forms = output_forms(self.original, graph)
         compared = [
             _compared_run(reference, in_forms(outputs, forms), allowed, found["explained"])
@@ -315,7 +322,7 @@ class Verifier:
             if not outputs.ok:
                 return replace(outputs, sentence=f"{outputs.sentence} The first difference: {difference}.")
             sentence = f"Differs inside: {difference}. The outputs do not show it on {self._on_inputs(runs)}."
-            return replace(outputs, ok=False, sentence=sentence)
+            return replace(outputs, ok=False, sentence=sentence, run=first["run"])
         equal = found["equal"]
         inside = f"; {counted(equal, 'value')} inside {'is' if equal == 1 else 'are'} equal too" if equal else ""
         notes = ""

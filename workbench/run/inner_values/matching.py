@@ -53,6 +53,7 @@ class ValueMatch:
     example: the first that is wrong, in words; "" if none is.
     order:   the order of its axes in which it is the other.
     off:     of each run with wrong elements the right value, the found one, and which elements are wrong.
+    run:     the number of the run of the example.
     """
 
     name: str
@@ -61,6 +62,7 @@ class ValueMatch:
     example: str = ""
     order: Order = None
     off: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...] = ()
+    run: int = 0
 
     @property
     def is_rescaled(self) -> bool:
@@ -168,7 +170,7 @@ class ValueMatcher:
         off = {run: (*pairs[run], mask) for run, mask in enumerate(masks) if mask is not None}
         run = min(off, key=lambda run: _may_be_rounding(*pairs[run]))
         example = _example(*off[run], run)
-        return ValueMatch(other, wrong, equal / max(distinct, 1), example, order, tuple(off.values()))
+        return ValueMatch(other, wrong, equal / max(distinct, 1), example, order, tuple(off.values()), run)
 
     def _narrowed_of(self, first: str, second: str) -> Tolerance | None:
         """How far a value may differ that was narrowed on purpose, by its names in both graphs; None if it was not."""

@@ -115,7 +115,7 @@ def compare_values(request: Mapping[str, Any], report: _Report) -> dict[str, Any
 
     Returns `equal`, how many values besides outputs are equal to one of the original, `explained`, those of `must`
     whose differences rounding explains, and `first`, the first value that differs, the `name` that it has in the
-    original, and `how`; `unseen`, branches that no run took and that are not the original's.
+    original, `how`, and in which `run`; `unseen`, branches that no run took and that are not the original's.
     """
     original = request["original"]
     structures = [ModelStructure(message_of(file), file) for file in (original["model"], request["model"])]
@@ -178,7 +178,7 @@ def _first_difference(
         if match.name and not match.wrong:
             known[value], equal = match.name, equal + (value not in must)
             words = common.other_parameter(value) if is_twin and parameter is None else ""
-            parameter = {"value": value, "name": value, "how": words} if words else parameter
+            parameter = {"value": value, "name": value, "how": words, "run": 0} if words else parameter
         elif match.wrong and value not in must and _is_moved(value, match, is_twin, common):
             others[value] = match
         elif match.wrong and (is_partly_equal(match) or value in must):
@@ -201,7 +201,7 @@ def _is_swallowed(value: str, second: ModelStructure, common: CommonNodes, known
 
 
 def _as_json(value: str, match: ValueMatch) -> dict[str, Any]:
-    return {"value": value, "name": match.name, "how": match.example}
+    return {"value": value, "name": match.name, "how": match.example, "run": match.run}
 
 
 def _is_judged(array: np.ndarray) -> bool:
