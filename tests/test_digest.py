@@ -49,9 +49,17 @@ def test_each_rewrite_is_in_one_kind_and_their_nodes_sum_to_the_difference(histo
     rewrites = {(i, j): r for i, step in enumerate(history.steps) for j, r in enumerate(step.rewrites)}
     assert sorted(place[:2] for place in places) == sorted(rewrites)
     assert all(place.sentence == rewrites[place[:2]].sentence for place in places)
-    assert digest.nodes == (len(history.initial), len(history.graph))
-    assert sum(kind.nodes for kind in digest.kinds) == len(history.graph) - len(history.initial)
+    before, after = history[0].before["nodes"], history[-1].after["nodes"]  # bodies included
+    assert digest.nodes == (before, after)
+    assert sum(kind.nodes for kind in digest.kinds) == after - before
     assert digest.changes == len(rewrites) and 0 < len(digest.kinds) < len(rewrites)
+
+
+def test_a_change_in_a_body_is_told_by_what_changed_in_it():
+    body = "b(int64 i, bool c, float[4] s) => (bool d, float[4] t) { d = Identity(c)  k = Neg(s)  m = Neg(k)  t = Mul(m, a) }"
+    graph = typed(f"g (float[4] x, int64 n, bool p, float[4] a) => (float[4] y) {{ y = Loop(n, p, x)<body = {body}> }}")
+    (kind,) = change_digest(wb.optimize(graph, ["algebra_inverse"])).kinds
+    assert (kind.operators, kind.nodes, len(kind.places)) == ("Neg -> nothing", -1, 1)
 
 
 def test_kinds_have_one_rule_and_one_result_and_the_largest_comes_first(history):

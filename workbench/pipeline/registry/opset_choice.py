@@ -57,5 +57,5 @@ def opset_increase_reason(written: Written, history: History, pipeline: Pipeline
     reason = f"{written.sentence}; `--opset {KEEP}` stays at {written.before}"
     if sum(step.seconds for step in history.steps) > MAX_SECOND_RUN_S:
         return reason
-    more_nodes = len(history_at_opset(history, pipeline, KEEP).graph) - len(history.graph)
+    more_nodes = history_at_opset(history, pipeline, KEEP)[-1].after["nodes"] - history[-1].after["nodes"]
     return f"{reason}, with {counted(more_nodes, 'node')} more" if more_nodes > 0 else reason

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.analysis.inference.bound_shapes import bytes_of_value
+from workbench.analysis.metrics.nodes import count_nodes
 from workbench.errors import counted
 from workbench.ir import Edit, Graph, Node
 from workbench.pipeline.repeat import Repeat
@@ -58,8 +59,8 @@ class ChangeKind:
 
     pass_name, rule: the pass that proposed them, and its rule; "" for a procedure. case: of a layout strategy.
     places:     all of them, in the order in which they were made.
-    before, after: the operators, in topological order, where they are the most frequent ones.
-    nodes:      by how many the graph changed; negative: fewer.
+    before, after: the operators, in topological order, where they are the most frequent ones; within a body, its own.
+    nodes:      by how many the graph changed, bodies included; negative: fewer.
     bytes:      by how much the bytes changed that nodes write in a run, as far as sizes are known.
     exactness:  of the least exact one; None if nothing is known of it, as of what lies between two files.
     ms:         by how much the latency changed, if it was measured.
@@ -94,7 +95,8 @@ class ChangeKind:
 class Digest:
     """The kinds of change of a history: those with most nodes fewer or more, or most places, first.
 
-    name: of the model. nodes: of the graph before and after. layouts: of the results of the nodes before.
+    name: of the model. nodes: of the graph before and after, bodies included. layouts: of the results of the nodes
+    before.
     """
 
     name: str
@@ -176,18 +178,19 @@ def _digest(initial: Graph, changes: Iterable[_Change]) -> Digest:
     groups: dict[tuple[object, ...], _Group] = {}
     for key, place, edit, exactness, title in changes:
         removed = sorted((graph.node(name) for name in edit.remove), key=lambda node: graph.position(node.name))
-        picture = tuple(node.op for node in removed)
-        after = tuple(sorted(node.op for node in edit.insert))
+        gone, come = _changed(removed, edit.insert)
+        picture = tuple(node.op for node in gone)
+        after = tuple(sorted(node.op for node in come))
         group = groups.setdefault((key, after, tuple(sorted(picture)) if key.by_operators else ()), _Group(key, title))
         is_new = picture not in group.pictures
-        before = _operators(graph, removed) if is_new else ()
+        before = _operators(graph, gone) if is_new else ()
         written = _bytes(graph, removed)
         graph.apply(edit)
         inserted = [graph.node(node.name) for node in edit.insert]
         if is_new:
-            group.pictures[picture] = before, _operators(graph, inserted)
+            group.pictures[picture] = before, _operators(graph, come)
         group.counts[picture] += 1
-        group.nodes += len(inserted) - len(removed)
+        group.nodes += _with_bodies(come) - _with_bodies(gone)
         group.bytes += _bytes(graph, inserted) - written
         group.exactness.append(exactness)
         group.places.append(place)
@@ -196,7 +199,7 @@ def _digest(initial: Graph, changes: Iterable[_Change]) -> Digest:
     )
     name = initial.name if initial.source is None else Path(initial.source).name
     layouts = frozenset(one.layout for one in _operators(initial, initial.nodes))
-    return Digest(name, (len(initial), len(graph)), layouts, tuple(_with_distinct_titles(kinds)))
+    return Digest(name, (count_nodes(initial), count_nodes(graph)), layouts, tuple(_with_distinct_titles(kinds)))
 
 
 class _Key(NamedTuple):
@@ -261,6 +264,38 @@ def _title(step: Step, rewrite: AppliedRewrite) -> str:
         passes = step.pass_.passes if isinstance(step.pass_, Repeat) else ()
         title = next((pass_.title for pass_ in passes if pass_.name == pass_name), pass_name)
     return ": ".join(filter(None, (title, rule or rewrite.case)))
+
+
+def _changed(removed: Sequence[Node], inserted: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+    """The nodes that go and those that come; of a node that stays with another body, those of the body."""
+    by_name = {node.name: node for node in inserted}
+    kept = [(node, by_name[node.name]) for node in removed if node.bodies and node.name in by_name]
+    kept = [(old, new) for old, new in kept if old.op == new.op and old.operands == new.operands]
+    names = {old.name for old, _ in kept}
+    gone = [node for node in removed if node.name not in names]
+    come = [node for node in inserted if node.name not in names]
+    for old, new in kept:
+        for key, body in old.bodies.items():
+            inside = _changed(_others(body, new.bodies[key]), _others(new.bodies[key], body))
+            gone, come = gone + inside[0], come + inside[1]
+    return gone, come
+
+
+def _others(body: Graph, other: Graph) -> list[Node]:
+    """The nodes of a body that the other one has not, or with other attributes or constants."""
+
+    def is_kept(node: Node) -> bool:
+        same = other.find(node.name)
+        if same is None or same.op != node.op or same.attributes != node.attributes:
+            return False
+        ends = {*node.operands} ^ {*same.operands}
+        return not any(value in body.constants or value in other.constants for value in ends)
+
+    return [node for node in body.nodes if not is_kept(node)]
+
+
+def _with_bodies(nodes: Iterable[Node]) -> int:
+    return sum(1 + sum(map(count_nodes, node.bodies.values())) for node in nodes)
 
 
 def _operators(graph: Graph, nodes: Iterable[Node]) -> tuple[Operators, ...]:

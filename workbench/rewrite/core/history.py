@@ -141,7 +141,7 @@ class History:
 
     def __repr__(self) -> str:
         rewrites = sum(len(step.rewrites) for step in self.steps)
-        sizes = f"{len(self.initial):,} nodes to {len(self.graph):,}"
+        sizes = f"{self[0].before['nodes']:,} nodes to {self[-1].after['nodes']:,}"
         return f"<History of '{self.initial.name}': {len(self)} steps, {rewrites:,} rewrites, {sizes}>"
 
     _repr_html_ = notebook_html
