@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from workbench.analysis.metrics.nodes import count_nodes
 from workbench.errors import counted
 from workbench.formats.opsets.lowering import newer_than
 from workbench.formats.opsets.written import KEEP, Opset, Written, opset_limit
@@ -57,5 +58,5 @@ def opset_increase_reason(written: Written, history: History, pipeline: Pipeline
     reason = f"{written.sentence}; `--opset {KEEP}` stays at {written.before}"
     if sum(step.seconds for step in history.steps) > MAX_SECOND_RUN_S:
         return reason
-    more_nodes = history_at_opset(history, pipeline, KEEP)[-1].after["nodes"] - history[-1].after["nodes"]
+    more_nodes = count_nodes(history_at_opset(history, pipeline, KEEP).graph) - count_nodes(history.graph)
     return f"{reason}, with {counted(more_nodes, 'node')} more" if more_nodes > 0 else reason
