@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from workbench.analysis.metrics.nodes import count_nodes
 from workbench.errors import counted
 from workbench.formats.opsets.lowering import newer_than
 from workbench.formats.opsets.written import KEEP, Opset, Written, opset_limit
@@ -58,5 +57,6 @@ def opset_increase_reason(written: Written, history: History, pipeline: Pipeline
     reason = f"{written.sentence}; `--opset {KEEP}` stays at {written.before}"
     if sum(step.seconds for step in history.steps) > MAX_SECOND_RUN_S:
         return reason
-    more_nodes = count_nodes(history_at_opset(history, pipeline, KEEP).graph) - count_nodes(history.graph)
+    here, kept = (one[-1].after["nodes"] or 0 for one in (history, history_at_opset(history, pipeline, KEEP)))
+    more_nodes = kept - here
     return f"{reason}, with {counted(more_nodes, 'node')} more" if more_nodes > 0 else reason
