@@ -18,6 +18,7 @@ from pathlib import Path
 from workbench.errors import UserError, closest
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.planning.precision.strategies.precision_strategy import PrecisionStrategy
+from workbench.rewrite.core.identity import RENAMED_PASSES
 from workbench.rewrite.core.own_passes import own_passes
 from workbench.rewrite.core.passes import Pass
 from workbench.rewrite.external.own_tool import own_tools
@@ -109,7 +110,8 @@ def all_names() -> Collection[str]:
 
 
 def find_pass(name: str) -> type[Pass]:
-    """The pass of that name. Raises PassError, with the existing names, if there is none."""
+    """The pass of that name, or former name. Raises PassError, with the existing names, if there is none."""
+    name = RENAMED_PASSES.get(name, name)
     result = _loaded(name) if name in _modules() else _own().get(name)
     if result is None:
         others = {"preset": presets(), "layout strategy": strategies()}

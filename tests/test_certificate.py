@@ -167,7 +167,7 @@ def test_every_way_to_store_a_constant_is_the_same_constant(tmp_path):
 
 
 def test_inputs_and_outputs_in_another_layout_are_in_the_log(tmp_path):
-    found = certified(RESNET, tmp_path, layout="optimal", feed_inputs=True, preset="normalize")
+    found = certified(RESNET, tmp_path, layout="optimal", relayout_inputs=True, preset="normalize")
     told = [rewrite["edit"].get("types", {}) for rewrite in rewrites(found.content)]
     assert {"gpu_0/data_0": [1, [1, 224, 224, 3]]} in told
     found.check()

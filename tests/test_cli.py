@@ -95,7 +95,7 @@ def test_passes_as_json(done):
     found = json.loads(done("passes", "--json"))
     assert [row["name"] for row in found["passes"]] == list(library.all_passes())
     assert found["broken"] == {}
-    assert found["presets"]["normalize"]["passes"][0] == "drop_dropout"
+    assert found["presets"]["normalize"]["passes"][0] == "remove_dropout"
     row = next(row for row in found["passes"] if row["name"] == "fold_constants")
     assert [option["name"] for option in row["options"]] == ["max_bytes"]
     assert {row["strategy"] for row in found["passes"]} == {None, *library.strategies()}

@@ -134,7 +134,7 @@ def test_without_passes_what_is_written_is_verified_too(done, tmp_path):
 def test_the_preset_normalize_with_the_proven_minimum_is_the_whole_job(done, tmp_path):
     words = ("--preset", "normalize", "--layout", "optimal", "--target", "cuda")
     found = report_of(done, tmp_path, RESNET, *words)
-    assert [step["pass"] for step in found["steps"]][:2] == ["drop_dropout", "sum_to_add"]
+    assert [step["pass"] for step in found["steps"]][:2] == ["remove_dropout", "sum_to_add"]
     assert found["steps"][1]["rewrites"] == 16
     assert found["totals"]["verified"] is True
     assert found["layout"]["strategy"] == "optimal" and found["layout"]["certified"] is True
@@ -193,7 +193,7 @@ def test_of_a_long_list_the_steps_that_changed_something_are_printed(done, tmp_p
     hidden, passes = (int(word) for word in count.split() if word.isdecimal())
     assert hidden + len(printed) - 1 == passes
     short = done("optimize", OCR, "-o", tmp_path / "r.onnx", "--preset", "normalize", "--steps")
-    assert "changed nothing" not in short and "drop_dropout" in short
+    assert "changed nothing" not in short and "remove_dropout" in short
 
 
 def test_a_report_named_as_a_page_is_refused_before_anything_runs(refused, tmp_path):

@@ -58,7 +58,7 @@ def test_your_own_inputs_may_leave_it_out(tmp_path, run):
 def test_an_input_with_a_default_is_not_fed_in_another_order(tmp_path):
     text = """g (float[1,2,4,4] x, float[1,2,1,1] w) => (float[1,4,4,2] y) <float[1,2,1,1] w = {1, 2}> {
         a = Transpose <perm = [0, 2, 3, 1]> (x) b = Transpose <perm = [0, 2, 3, 1]> (w) y = Mul(a, b) }"""
-    history = wb.optimize(load_model(saved(tmp_path, text)), ["feed_inputs"])
+    history = wb.optimize(load_model(saved(tmp_path, text)), ["relayout_inputs"])
     assert [rewrite.sentence.split(" is ")[0] for rewrite in history[1].rewrites] == ["input 'x'"]
 
 
@@ -296,7 +296,7 @@ def test_axes_keep_their_denotations_only_where_they_are_the_same(tmp_path):
         return "".join(d.denotation for d in onnx.load(tmp_path / "out.onnx").graph.input[0].type.tensor_type.shape.dim)
 
     assert denotations(graph) == denotations(wb.optimize(graph, [], fix_dims=True).graph) == "ABCD"
-    assert denotations(wb.optimize(graph, ["feed_inputs"]).graph) == ""
+    assert denotations(wb.optimize(graph, ["relayout_inputs"]).graph) == ""
 
 
 def test_a_large_weight_keeps_its_documentation(tmp_path):

@@ -44,7 +44,7 @@ def test_what_a_step_considered_acted_on_and_refused():
 
 
 def test_nodes_of_which_the_same_was_said_are_one_group_without_their_names():
-    history = sample_history("resnet50_narrow", "drop_dropout", "remove_noops")
+    history = sample_history("resnet50_narrow", "remove_dropout", "remove_noops")
     found = of_step(history, [passes.find_pass(step.pass_name)() for step in history.steps[1:]], 2)
     group = found.groups[0]
     assert (len(group.nodes), group.sentence) == (16, "Sum '…' has 2 operands")
@@ -53,7 +53,7 @@ def test_nodes_of_which_the_same_was_said_are_one_group_without_their_names():
 
 
 def test_a_pass_that_changed_nothing_has_run_and_says_at_what_it_looks():
-    made, history = ran(TWO, "drop_dropout", "share_constants")
+    made, history = ran(TWO, "remove_dropout", "share_constants")
     assert of_step(history, made, 1).sentence == ("changed nothing; no node has an operator that it looks at (Dropout)")
     assert "decides about the whole graph" in of_step(history, made, 2).sentence
 
@@ -91,7 +91,7 @@ def test_nodes_in_bodies_are_considered_under_the_node_that_holds_them():
 
 
 def test_a_node_tells_what_every_pass_said_of_it():
-    made, history = ran(TWO, "drop_dropout", "fold_batchnorm")
+    made, history = ran(TWO, "remove_dropout", "fold_batchnorm")
     said = reasons_of(
         history, graphs_after(history), made, CUDA, ["BatchNormalization_y", "BatchNormalization_z", "Conv_c"]
     )

@@ -312,7 +312,7 @@ FORMER_NAMES = """
 """
 
 
-@pytest.mark.parametrize("former", map(str.strip, FORMER_NAMES.strip().splitlines()))
+@pytest.mark.parametrize("former", [*map(str.strip, FORMER_NAMES.strip().splitlines())])
 def test_links_of_version_0_1_name_rules_that_exist(former):
     pass_name, _, old = former.partition(".")
     names = {rule.name for rule in find_pass(pass_name).rules}

@@ -480,7 +480,9 @@ def test_a_recipe_that_is_none_is_refused(tmp_path, refused):
     assert "cannot be read" in refused("optimize", SMALL, "--recipe", tmp_path, "-o", tmp_path / "o.onnx")
 
 
-@pytest.mark.parametrize("more", [("--layout", "greedy"), ("--target", "npu"), ("--mode", "fast"), ("--feed-inputs",)])
+@pytest.mark.parametrize(
+    "more", [("--layout", "greedy"), ("--target", "npu"), ("--mode", "fast"), ("--relayout-inputs",)]
+)
 def test_a_recipe_says_all_that_passes_do(tmp_path, refused, more):
     save_recipe(recipe(), tmp_path / "r.toml")
     said = refused("optimize", SMALL, "--recipe", tmp_path / "r.toml", "-o", tmp_path / "o.onnx", *more)

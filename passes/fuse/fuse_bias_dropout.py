@@ -37,7 +37,7 @@ def in_training(match: Match) -> None:
     training = match.get("training")
     flag = match.graph.constant(training) if training else None
     if flag is None or not flag.numpy().any():
-        raise NoMatch(f"{match.root} is not in training mode, so it drops nothing; drop_dropout removes it")
+        raise NoMatch(f"{match.root} is not in training mode, so it drops nothing; remove_dropout removes it")
 
 
 def is_narrow(match: Match) -> None:
@@ -145,7 +145,7 @@ class FuseBiasDropout(Pass):
             refusals=(
                 Refusal(
                     _sum_then("y = Dropout(s, r)"),
-                    "Dropout 'Dropout_y' is not in training mode, so it drops nothing; drop_dropout removes it",
+                    "Dropout 'Dropout_y' is not in training mode, so it drops nothing; remove_dropout removes it",
                 ),
                 Refusal(
                     _sum_then("y = Dropout(s, r, u)", "float[5] b, bool u"),

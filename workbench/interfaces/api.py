@@ -93,8 +93,8 @@ def optimize(
     layout: str | None = None,
     fix_dims: bool = False,
     free_dims: str = "",
-    feed_inputs: bool = False,
-    give_outputs: bool = False,
+    relayout_inputs: bool = False,
+    relayout_outputs: bool = False,
     export_for: str | None = None,
     precision: str | None = None,
     io_as_computed: bool = False,
@@ -113,7 +113,8 @@ def optimize(
     passes:   a `Pipeline`, its text ("simplify,layout{strategy=optimal}"), or names and passes in order; None: those
               of `preset`. layout: a layout strategy ("greedy"), precision: one for element types ("optimal").
     fix_dims: whether symbolic dims become the numbers of `graph.dims`. free_dims: batch axes made symbolic ("x:0=N").
-    feed_inputs, give_outputs, io_as_computed: whether inputs and outputs get the layout, or type, that is computed.
+    relayout_inputs, relayout_outputs, io_as_computed: whether inputs and outputs get the layout, or type, that is
+              computed.
     export_for: "onnxruntime" uses its own operators where its CPU provider has a kernel; only it can run the file.
     mode:     "exact" keeps every bit, "ieee" allows other rounding, "fast" also other signed zeros, infinities, NaN.
     verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
@@ -127,8 +128,8 @@ def optimize(
         layout=layout,
         fix_dims=fix_dims,
         free_dims=free_dims,
-        feed_inputs=feed_inputs,
-        give_outputs=give_outputs,
+        relayout_inputs=relayout_inputs or limits.pop("feed_inputs", False),  # the former name
+        relayout_outputs=relayout_outputs or limits.pop("give_outputs", False),
         export_for=export_for,
         precision=precision,
         io_as_computed=io_as_computed,

@@ -48,8 +48,8 @@ MAX_TIMES = 20  # printed rows of operators' times
 _RECIPE_ARGUMENTS = (
     "target",
     "layout",
-    "feed_inputs",
-    "give_outputs",
+    "relayout_inputs",
+    "relayout_outputs",
     "export_for",
     "precision",
     "io",
@@ -105,8 +105,10 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--free-dims", default="", metavar="images:0=N", help=help_text)
     help_text = "in the layout that is used, without a Transpose"
-    command.add_argument("--feed-inputs", action="store_true", help=f"take inputs {help_text}")
-    command.add_argument("--give-outputs", action="store_true", help=f"return outputs {help_text}")
+    command.add_argument("--relayout-inputs", action="store_true", help=f"take inputs {help_text}")
+    command.add_argument("--relayout-outputs", action="store_true", help=f"return outputs {help_text}")
+    for former, name in (("--feed-inputs", "relayout_inputs"), ("--give-outputs", "relayout_outputs")):
+        command.add_argument(former, action="store_true", dest=name, help=argparse.SUPPRESS)  # the former names
     command.add_argument(
         "--export-for",
         choices=("onnxruntime",),
@@ -205,8 +207,8 @@ def _pipeline_options(chosen: argparse.Namespace) -> PipelineOptions:
         layout=chosen.layout,
         fix_dims=chosen.fix_dims,
         free_dims=chosen.free_dims,
-        feed_inputs=chosen.feed_inputs,
-        give_outputs=chosen.give_outputs,
+        relayout_inputs=chosen.relayout_inputs,
+        relayout_outputs=chosen.relayout_outputs,
         export_for=chosen.export_for,
         precision=chosen.precision,
         io_as_computed=chosen.io == AS_COMPUTED,

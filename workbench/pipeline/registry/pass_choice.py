@@ -21,8 +21,8 @@ DEFAULT_PRESET = "simplify"
 # names of passes
 FIX = "fix_dims"  # writes bound dims into the graph
 FREE_DIMS = "free_dims"  # makes the sizes of a batch symbolic
-FEED = "feed_inputs"  # takes inputs in the layout in which they are used
-GIVE = "give_outputs"  # returns outputs in the layout in which they are computed
+RELAYOUT_INPUTS = "relayout_inputs"  # takes inputs in the layout in which they are used
+RELAYOUT_OUTPUTS = "relayout_outputs"  # returns outputs in the layout in which they are computed
 IO = "precision_io"  # takes and returns the element types that are computed
 
 Passes = str | Sequence[str | Part] | Pipeline  # a text, a list of texts and parts, or a pipeline
@@ -36,7 +36,7 @@ class PipelineOptions:
     layout:     the strategy to run at "layout", or after the passes if the pipeline has no such part; None for none.
     fix_dims:   whether the pass of this name runs first.
     free_dims:  the option `axes` of the pass of this name, which then runs first.
-    feed_inputs, give_outputs: whether the passes of these names run last.
+    relayout_inputs, relayout_outputs: whether the passes of these names run last.
     export_for: a runtime ("onnxruntime"), for whose own operators the last passes are.
     precision:  the precision strategy ("optimal") to run after all of these but the last; None for none.
     io_as_computed: whether inputs and outputs get the types that it computes.
@@ -48,8 +48,8 @@ class PipelineOptions:
     layout: str | None = None
     fix_dims: bool = False
     free_dims: str = ""
-    feed_inputs: bool = False
-    give_outputs: bool = False
+    relayout_inputs: bool = False
+    relayout_outputs: bool = False
     export_for: str | None = None
     precision: str | None = None
     io_as_computed: bool = False
@@ -66,7 +66,7 @@ class PipelineOptions:
         chosen = chosen.with_layout(None if self.layout is None else layout_strategy(self.layout))
         first = [FIX] * self.fix_dims + [FREE_DIMS] * bool(self.free_dims)
         others = chosen.mapped(lambda part: () if isinstance(part, Pass) and part.name in first else (part,))
-        last = [FEED] * self.feed_inputs + [GIVE] * self.give_outputs
+        last = [RELAYOUT_INPUTS] * self.relayout_inputs + [RELAYOUT_OUTPUTS] * self.relayout_outputs
         if self.io_as_computed and (last or self.precision is None):
             last.append(IO)  # at an input a Cast may stand on either side of the Transpose
         types_of = {"io": AS_COMPUTED} if self.io_as_computed else {}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from workbench.analysis.metrics import Measurements
+from workbench.analysis.metrics.nodes import count_nodes
 from workbench.errors import counted
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
@@ -141,7 +142,7 @@ class History:
 
     def __repr__(self) -> str:
         rewrites = sum(len(step.rewrites) for step in self.steps)
-        sizes = f"{self[0].before['nodes']:,} nodes to {self[-1].after['nodes']:,}"
+        sizes = f"{count_nodes(self.initial):,} nodes to {count_nodes(self.graph):,}"
         return f"<History of '{self.initial.name}': {len(self)} steps, {rewrites:,} rewrites, {sizes}>"
 
     _repr_html_ = notebook_html

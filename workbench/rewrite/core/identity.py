@@ -37,6 +37,14 @@ RENAMED_RULES = {  # "pass.former name": the name today
 }
 
 
+RENAMED_PASSES = {
+    "drop_dropout": "remove_dropout",
+    "drop_zero_states": "remove_zero_states",
+    "feed_inputs": "relayout_inputs",
+    "give_outputs": "relayout_outputs",
+}  # former names, read in version 0.2
+
+
 class RewriteId(NamedTuple):
     """One rewrite of one step.
 
@@ -66,8 +74,17 @@ def read_rewrite_id(text: str, step: str = "") -> RewriteId | None:
     return RewriteId(_present_name(rule, step.partition("#")[0]), node, int(ordinal))
 
 
+def present_label(step: str) -> str:
+    """The label of a step, "remove_dropout#2", from one of the pass's former name."""
+    name, sign, number = step.partition("#")
+    return f"{RENAMED_PASSES.get(name, name)}{sign}{number}"
+
+
 def _present_name(rule: str, pass_name: str) -> str:
     """The name of a rule today; in a fixpoint it follows the name of its pass and a dot."""
+    of_pass, dot, rest = rule.partition(".")
+    if dot and of_pass in RENAMED_PASSES:
+        rule = f"{RENAMED_PASSES[of_pass]}.{rest}"
     for former, name in RENAMED_RULES.items():
         renamed_pass, _, old = former.partition(".")
         if (pass_name, rule) == (renamed_pass, old):

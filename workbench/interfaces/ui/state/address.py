@@ -28,7 +28,7 @@ from workbench.pipeline.registry.pass_choice import DEFAULT_PRESET
 from workbench.pipeline.registry.reading import shortest_text
 from workbench.planning.layout.declared import parse_layouts
 from workbench.rewrite import DEFAULT_MODE, Excluded
-from workbench.rewrite.core.identity import read_rewrite_id
+from workbench.rewrite.core.identity import present_label, read_rewrite_id
 from workbench.rewrite.core.limits import GROW
 
 _MODEL, _DIMS, _TARGET, _PASSES, _OPTION, _MODE = "model", "dims", "target", "passes", "option", "mode"
@@ -143,7 +143,7 @@ def pipeline_in_address() -> LinkedPipeline | None:
 def excluded_in_address() -> tuple[Excluded, ...]:
     """The rewrites that the link leaves out."""
     entries = (entry.partition(":") for entry in st.query_params.get_all(_EXCLUDED))
-    ids = ((step, text, read_rewrite_id(text, step)) for step, _, text in entries)
+    ids = ((present_label(step), text, read_rewrite_id(text, step)) for step, _, text in entries)
     return tuple(Excluded(step, identity) for step, text, identity in ids if identity is not None or not text)
 
 

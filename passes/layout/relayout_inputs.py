@@ -13,7 +13,7 @@ from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 
 @dataclass(frozen=True)
-class FeedInputs(Pass):
+class RelayoutInputs(Pass):
     """An input that every reader transposes in the same way is declared in that order, and the Transposes are removed.
 
     The model then takes other inputs than before: `x` of [N, 3, H, W] becomes `x` of [N, H, W, 3]. Names and

@@ -13,7 +13,7 @@ from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 
 @dataclass(frozen=True)
-class GiveOutputs(Pass):
+class RelayoutOutputs(Pass):
     """An output that is the result of a Transpose is declared in the order before it, and the Transpose is removed.
 
     The model then returns other outputs than before: `y` of [N, 8, H, W] becomes `y` of [N, H, W, 8]. Names and
@@ -26,7 +26,7 @@ class GiveOutputs(Pass):
     - if the operand of the Transpose is an input or an output of the graph;
     - if a dim has neither number nor name.
 
-    Source: the counterpart of `feed_inputs`.
+    Source: the counterpart of `relayout_inputs`.
     """
 
     title = "Give outputs in the layout in which they are computed"

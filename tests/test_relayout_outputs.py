@@ -25,7 +25,7 @@ CONV = """g (float[N,2,4,4] x) => (float[N,2,4,4] y) <float[2,2,1,1] w = {1, 2, 
 def given():
     graph = typed(CONV)
     graph.dims = {"N": 2}
-    return graph, optimize(graph, ["layout_greedy", "give_outputs"], target="cuda")
+    return graph, optimize(graph, ["layout_greedy", "relayout_outputs"], target="cuda")
 
 
 def test_the_transpose_at_the_edge_goes_and_the_outputs_are_the_same():
@@ -61,13 +61,13 @@ def test_any_moment_of_the_history_can_be_shown():
     ],
 )
 def test_an_output_that_is_made_otherwise_stays(text):
-    assert not optimize(typed(text), ["give_outputs"])[1].rewrites
+    assert not optimize(typed(text), ["relayout_outputs"])[1].rewrites
 
 
 def test_what_else_reads_the_value_in_front_goes_on_reading_it():
     graph = typed("""g (float[1,2,4,4] x) => (float[1,4,4,2] y, float[1,2,4,4] z)
         { a = Relu(x)  y = Transpose<perm=[0,2,3,1]>(a)  z = Neg(a) }""")
-    history = optimize(graph, ["give_outputs"])
+    history = optimize(graph, ["relayout_outputs"])
     inputs = random_inputs(graph)
     found = in_forms(outputs(history.graph, inputs), output_forms(graph, history.graph))
     for name, numbers in outputs(graph, inputs).items():
@@ -85,13 +85,13 @@ def test_the_command_line_end_to_end(done, tmp_path):
         "greedy",
         "--target",
         "cuda",
-        "--feed-inputs",
-        "--give-outputs",
+        "--relayout-inputs",
+        "--relayout-outputs",
         "--report",
         out.with_suffix(".json"),
     )
     report = json.loads(out.with_suffix(".json").read_text())
-    assert [step["pass"] for step in report["steps"][-2:]] == ["give_outputs", "repeat"] and report["totals"][
+    assert [step["pass"] for step in report["steps"][-2:]] == ["relayout_outputs", "repeat"] and report["totals"][
         "verified"
     ] is True
     assert report["totals"]["transposes_after"] == 0

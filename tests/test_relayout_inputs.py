@@ -27,7 +27,7 @@ CONVS = """g (float[N,2,4,4] x) => (float[N,2,1,1] y) <float[2,2,1,1] w = {1, 2,
 def fed_graph():
     graph = typed(CONVS)
     graph.dims = {"N": 2}
-    return graph, optimize(graph, ["layout_optimal", "feed_inputs"], target="cuda")
+    return graph, optimize(graph, ["layout_optimal", "relayout_inputs"], target="cuda")
 
 
 def test_the_transpose_at_the_edge_goes():
@@ -52,7 +52,7 @@ def test_it_computes_the_same_on_inputs_in_that_order():
 def test_a_size_of_an_image_in_place_of_the_channels_is_no_batch():
     graph = typed(CONVS.replace("[N,2,4,4]", "[N,2,H,H]"))
     graph.dims = {"N": 2, "H": 4}
-    history = optimize(graph, ["layout_optimal", "feed_inputs"], target="cuda")
+    history = optimize(graph, ["layout_optimal", "relayout_inputs"], target="cuda")
     assert history.graph.shape("x") == ("N", "H", "H", 2)
     with Verifier(graph) as verifier:
         assert verifier.check(history.graph).ok is True
@@ -80,14 +80,14 @@ def test_any_moment_of_the_history_can_be_shown():
     ],
 )
 def test_an_input_that_is_read_otherwise_stays(text):
-    history = optimize(typed(text), ["feed_inputs"])
+    history = optimize(typed(text), ["relayout_inputs"])
     assert not history[1].rewrites
 
 
 def test_several_transposes_alike_and_an_output_among_them():
     graph = typed("""g (float[1,2,4,4] x) => (float[1,4,4,2] y, float[1,4,4,2] z)
         { y = Transpose<perm=[0,2,3,1]>(x)  b = Transpose<perm=[0,2,3,1]>(x)  z = Relu(b) }""")
-    history = optimize(graph, ["feed_inputs"])
+    history = optimize(graph, ["relayout_inputs"])
     assert sorted(node.op for node in history.graph.nodes) == ["Identity", "Relu"]
     inputs = random_inputs(graph)
     found = outputs(history.graph, fed_inputs(inputs, graph, history.graph))
@@ -97,10 +97,10 @@ def test_several_transposes_alike_and_an_output_among_them():
 @pytest.mark.slow
 def test_the_command_line_end_to_end(done, tmp_path):
     out = tmp_path / "fed.onnx"
-    words = ("--layout", "optimal", "--target", "cuda", "--feed-inputs", "--report", tmp_path / "r.json")
+    words = ("--layout", "optimal", "--target", "cuda", "--relayout-inputs", "--report", tmp_path / "r.json")
     done("optimize", RESNET, "-o", out, *words)
     report = json.loads((tmp_path / "r.json").read_text())
-    fed = next(step for step in reversed(report["steps"]) if step["pass"] == "feed_inputs")
+    fed = next(step for step in reversed(report["steps"]) if step["pass"] == "relayout_inputs")
     assert fed["rewrites"] and report["steps"][-1]["verified"] is True
     assert report["totals"]["transposes_after"] == 0
     model = onnx.load(out)
@@ -124,7 +124,7 @@ def _bench(done, tmp_path, *models):
 @pytest.mark.slow
 def test_it_is_only_done_when_asked_for(done, tmp_path):
     report = report_of(done, tmp_path, RESNET, "--layout", "optimal", "--target", "cuda")
-    assert "feed_inputs" not in [step["pass"] for step in report["steps"]]
+    assert "relayout_inputs" not in [step["pass"] for step in report["steps"]]
     assert report["totals"]["transposes_after"] == 1
 
 
@@ -139,6 +139,6 @@ def test_a_note_of_another_program_is_not_followed():
 def test_a_note_that_is_no_permutation_says_nothing(note):
     graph = typed("g (float[1,2,4,4] x) => (float[1,4,4,2] y) { a = Transpose<perm=[0,2,3,1]>(x)  y = Relu(a) }")
     graph.metadata[f"{INPUT_ORDER}x"] = note
-    history = optimize(graph, ["feed_inputs"])
+    history = optimize(graph, ["relayout_inputs"])
     assert input_order(graph, "x") is None
     assert input_order(history.graph, "x") == (0, 2, 3, 1)

@@ -22,7 +22,7 @@ def match_dropout(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
 
 
 @dataclass(frozen=True)
-class DropDropout(Pass):
+class RemoveDropout(Pass):
     """A Dropout that is not in training mode, or whose ratio is 0, returns its operand unchanged.
 
     Does not apply if the ratio is not 0 and training_mode is true or computed at runtime, nor if the mask is read.

@@ -35,7 +35,7 @@ def match_zero_states(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
 
 
 @dataclass(frozen=True)
-class DropZeroStates(Pass):
+class RemoveZeroStates(Pass):
     """One case: an initial state of GRU, LSTM or RNN that is zero everywhere is left out, since that is what the
     operator starts with; what computed its shape is then unused.
 
