@@ -1,5 +1,5 @@
 # make run: the app on a sample model.  make test: what is quick, and one of each slow kind.
-# make test-ci: a quarter of the slow tests too, and one in ten of the thorough ones, others for each commit.  make test-all: every test.  make check: ruff and mypy.  make check-js: eslint and tsc (needs npm).
+# make test-ci: an eighth of the slow tests too, and one in ten of the thorough ones, others for each commit.  make test-all: every test.  make check: ruff and mypy.  make check-js: eslint and tsc (needs npm).
 # make docs: the documents as a site, in site/.  make setup: .venv alone, with the project itself (editable).
 # make setup-dev: the same, with what tests and checks need.
 # make requirements: the versions of requirements*.txt, anew from pyproject.toml.
@@ -32,7 +32,7 @@ test: $(VENV)/.installed-dev check
 # a page can be drawn later than anyone would wait for it. Every other test has one try.
 SLOW := -n 3 --dist loadfile --no-loadscope-reorder -rfEsR
 test-ci: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest $(SLOW) --run-slow --slow-one-in 4 --run-thorough 10 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(SLOW) --run-slow --slow-one-in 8 --run-thorough 10 $(PYTEST_ARGS)
 
 test-all: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest $(SLOW) --run-slow --run-thorough 1 $(PYTEST_ARGS)

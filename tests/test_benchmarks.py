@@ -209,11 +209,11 @@ def test_verified_on_one_sample():
 
 
 @pytest.mark.thorough
-def test_second_runs_of_the_samples_find_nothing():
-    presets, strategies = tables_of("second_runs")
-    assert len(presets) > 20 and any(int(row[4]) for row in presets)
+def test_second_runs_of_three_samples_find_nothing():
+    presets, strategies = tables_of("second_runs", "npu_path", "ppocr_cls_v2", "silero_vad")  # all: test_second_runs.py
+    assert len(presets) == 6 and any(int(row[4]) for row in presets)
     assert {row[5] for row in presets} == {"0"}
-    assert len(strategies) == 12 and all(row[1] == row[2] for row in strategies)
+    assert len(strategies) == 12 and all(row[1] == row[2] == "3" for row in strategies)
 
 
 @pytest.mark.slow
