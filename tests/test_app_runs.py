@@ -60,6 +60,17 @@ def test_nothing_kept_says_what_to_do(opened):
     assert not at.dataframe and not charts(at)
 
 
+def test_runs_of_a_busy_machine_have_no_bars(opened):
+    keep_pair(opened)
+    keep(
+        record({"as loaded": [4.0, 9.0, 3.0, 12.0], "1 greedy": [2.0, 2.1, 2.0, 2.1]}),
+        {"as loaded": origin(opened), "1 greedy": origin(opened, "optimize --passes layout_greedy")},
+    )
+    at = fine(page("runs", opened).run())
+    bars, _ = charts(at)
+    assert len(bars["data"]) == 1 and "1 run of a busy machine: not drawn." in words(at)
+
+
 def test_the_last_measurement_is_compared(opened):
     keep_pair(opened, slow=8.0)
     keep_pair(opened)

@@ -106,7 +106,7 @@ def test_markdown_and_html_have_a_row_for_each_kind(history):
     text = digest_markdown(digest, all_)
     assert text.startswith(f"{digest.sentence}.") and text.count("\n| ") == 2 + all_
     assert digest_html(digest, all_).count("<tr>") == 1 + all_ == digest_details(digest).count("<tr>")
-    assert all(kind.title in text for kind in digest.kinds)
+    assert all(kind.short_title in text for kind in digest.kinds)
 
 
 def test_nothing_changed_is_said():

@@ -84,6 +84,11 @@ class ChangeKind:
         return ": ".join(filter(None, (self.pass_name, self.rule or self.case))) or self.title
 
     @property
+    def short_title(self) -> str:
+        """The title without the operators that tell it from others, for where these stand beside it."""
+        return self.title.partition(f" ({self.operators})")[0]
+
+    @property
     def operators(self) -> str:
         """ "Conv, Add -> Conv" """
         if not self.before and not self.after:

@@ -81,7 +81,7 @@ def _table(digest: Digest, most: int) -> str:
 
 def _row(kind: ChangeKind, is_timed: bool, titles: bool) -> tuple[str, ...]:
     times = (f"{kind.ms or 0.0:+,.3f}",) if is_timed else ()
-    name, places = kind.title if titles else kind.name, f"{len(kind.places):,}"
+    name, places = kind.short_title if titles else kind.name, f"{len(kind.places):,}"
     return name, places, kind.operators, _nodes(kind.nodes), megabytes_text(kind.bytes), *times, _result(kind)
 
 

@@ -76,12 +76,16 @@ def ratio_of(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) ->
     times_ms: by the runs' ids. Runs measured together are resampled turn by turn, others independently.
     """
     after, before = times_ms[other.id], times_ms[first.id]
-    runs = ((first, before), (other, after))
-    busy = any(spread_shows_load(run.device, run.backend) and is_busy(times) for run, times in runs)
+    busy = was_busy(first, before) or was_busy(other, after)
     if first.measurement == other.measurement:
         return ratio(after, before, busy)
     low, high = interval(_medians(after, 0) / _medians(before, 1))
     return Ratio(float(np.median(after) / np.median(before)), low, high, busy)
+
+
+def was_busy(run: Run, times_ms: Sequence[float]) -> bool:
+    """Whether something else ran on the device, as the spread of the run's times shows."""
+    return spread_shows_load(run.device, run.backend) and is_busy(times_ms)
 
 
 def _medians(times_ms: Sequence[float], seed: int) -> Any:

@@ -18,7 +18,7 @@ from workbench.interfaces.ui.widgets.parts import header, show_error
 from workbench.pipeline.command_text import command_text
 from workbench.presentation.charts.runs import Bar, Trend, change_chart, quartiles_chart
 from workbench.run.measurement.formatting import speed_text
-from workbench.run.records.changes import differences, kept_times, ratio_of, reliability
+from workbench.run.records.changes import differences, kept_times, ratio_of, reliability, was_busy
 from workbench.run.records.formats import csv_of, json_of, pairs
 from workbench.run.records.store import MAX_RUNS, Run, find_runs, forget, model_hash, shown_location
 
@@ -151,10 +151,13 @@ def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
     left, right = st.columns(2)
     with left:
         st.caption("Side by side: the median, and the range from the lower to the upper quartile")
-        if compared:
-            bars = [_quartiles(run, times[run.id], kinds.index(_kind(run))) for run in compared]
+        calm = [run for run in compared if not was_busy(run, times[run.id])]
+        if calm:
+            bars = [_quartiles(run, times[run.id], kinds.index(_kind(run))) for run in calm]
             st.plotly_chart(quartiles_chart(bars), key="runs_bars")
-        else:
+        if len(calm) < len(compared):
+            st.caption(f"{counted(len(compared) - len(calm), 'run')} of a busy machine: not drawn.")
+        if not compared:
             st.caption("No run is selected in the table.")
     with right:
         _over_time(kinds, runs)

@@ -183,7 +183,7 @@ def _card(kind: ChangeKind, colours: Colours) -> str:
     if kind.title == kind.operators:  # nothing is known of it but the picture
         head = f'<div><div class="picture">{becomes}</div>{times}</div>'
     else:
-        head = f"<div><b>{html.escape(kind.title)}</b>{times}</div><div>{becomes}</div>"
+        head = f"<div><b>{html.escape(kind.short_title)}</b>{times}</div><div>{becomes}</div>"
     numbers = "".join(f"<span>{text}</span>" for text in _numbers(kind))
     return f'<div class="wb-kind">{head}<div>{numbers}</div></div>'
 
