@@ -30,6 +30,9 @@ os.environ["WORKBENCH_MEASURE"] = "asked"  # pages measure what a test asks for
 os.environ.pop("WORKBENCH_RUNS_URL", None)  # and a database of runs
 
 
+FIRST_CASES = 4
+
+
 def _own_folder() -> str:
     """Gone when this process ends."""
     folder = tempfile.mkdtemp(prefix="workbench-tests-")
@@ -44,7 +47,9 @@ if "WORKBENCH_CACHE" not in os.environ:  # set by the first process for all of t
 
 def pytest_addoption(parser):
     parser.addoption("--run-slow", action="store_true", help="run the slow tests too")
-    less = "of the slow tests one in N, others for each commit: 4 in .ci/run"
+    less = "of the cases of a test after its first four one in N, others for each commit: 4 in make test"
+    parser.addoption("--cases-one-in", type=int, default=1, metavar="N", help=less)
+    less = "of the slow tests one in N, others for each commit: 8 in .ci/run"
     parser.addoption("--slow-one-in", type=int, default=1, metavar="N", help=less)
     thorough = "and one in N of the thorough ones: 10 in .ci/run, 1 in make test-all"
     parser.addoption("--run-thorough", type=int, default=0, metavar="N", help=thorough)
@@ -59,13 +64,19 @@ def _commit() -> str:
 
 
 def _mark_later_cases(items):
-    """Where a test has the mark slow_after(n), its cases after the first n that are not slow by themselves are slow."""
-    quick = Counter()
+    """Of each test the cases after the first four are later ones.
+
+    Where it has the mark slow_after(n), those after the first n that are not slow by themselves are slow.
+    """
+    cases, quick = Counter(), Counter()
     for item in items:
+        test = item.path, item.originalname
+        cases[test] += 1
+        if cases[test] > FIRST_CASES:
+            item.add_marker("later_case")
         mark = item.get_closest_marker("slow_after")
         if mark is None or {"slow", "thorough"} & set(item.keywords):
             continue
-        test = item.path, item.originalname
         quick[test] += 1
         if quick[test] > mark.args[0]:
             item.add_marker("slow")
@@ -74,7 +85,8 @@ def _mark_later_cases(items):
 def pytest_collection_modifyitems(config, items):
     _mark_later_cases(items)
     slow = config.getoption("--slow-one-in") if config.getoption("--run-slow") else 0
-    one_in = {"thorough": config.getoption("--run-thorough"), "slow": slow}
+    cases = config.getoption("--cases-one-in")
+    one_in = {"thorough": config.getoption("--run-thorough"), "slow": slow, "later_case": cases}
     commit = _commit() if max(one_in.values()) > 1 else ""
 
     def is_excluded(item):

@@ -70,6 +70,7 @@ def test_what_was_found_with_the_old_one_is_not_shown_for_the_new():
     assert verdicts(at) == {"equal"}
 
 
+@pytest.mark.slow
 def test_the_comparison_of_all_strategies_is_made_anew_too():
     at = editor("layouts")
     fine(press(at, "Save"))

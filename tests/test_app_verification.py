@@ -23,6 +23,7 @@ def fresh(how: str):
     return fine(compared(fine(at.run())).run())
 
 
+@pytest.mark.slow
 def test_each_step_has_a_verdict():
     assert {step.verdict is not None for step in history(fresh("each")).steps} == {True}
 

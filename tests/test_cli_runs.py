@@ -45,6 +45,7 @@ def test_a_database_that_is_not_there_costs_no_measurement(run, monkeypatch, tmp
     assert "this measurement is not kept" in err
 
 
+@pytest.mark.slow
 def test_the_sizes_stand_beside_each_run(done, tmp_path):
     text = "g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }"
     export_onnx(from_text(text), tmp_path / "m.onnx")

@@ -164,6 +164,7 @@ def test_a_model_that_changes_meanwhile_is_not_measured_under_the_old_ones_key(o
     assert second.key == first.key and "was changed after the command began" in second.failed
 
 
+@pytest.mark.slow
 def test_a_run_says_which_program_measured(done, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_RUNS_URL", f"sqlite:///{tmp_path}/runs.sqlite")
     done("matrix", SMALL, "--repeat", 1)

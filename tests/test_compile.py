@@ -45,6 +45,7 @@ def model():
 # ---- the function -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["torch", "arena"])
 def test_a_real_model_computes_what_the_executor_computes(model, backend):
     compiled = wb.compile(model, backend=backend)

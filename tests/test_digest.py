@@ -176,6 +176,7 @@ def test_two_files_have_a_digest_of_what_lies_between_them(done, refused, tmp_pa
     assert "has the outputs" in refused("report", NARROW, "-o", text, "--against", OCR)
 
 
+@pytest.mark.slow
 def test_the_difference_of_two_files_has_the_times_of_its_kinds(capsys):
     first = wb.load(NARROW)
     second = wb.optimize(first).graph

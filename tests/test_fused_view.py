@@ -41,6 +41,7 @@ def assert_same(graph: Graph, other: Graph) -> None:
     assert (graph.inputs, graph.outputs) == (other.inputs, other.outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [thorough_unless(name in ("chain", "minimum"), name) for name in HISTORIES])
 def test_the_open_graph_follows_every_rewrite(name):
     """Opened step by step it is the same as opened at once; with fusing passes alone, it is the graph before them."""

@@ -47,6 +47,7 @@ def resnet(request, light):
     return ROOT / "sample_models/resnet50_narrow.onnx" if request.param == "narrow" else light("resnet50")
 
 
+@pytest.mark.slow
 def test_resnet_folds_every_batch_norm(resnet, tmp_path):
     report, model = optimized(resnet, tmp_path)
     assert step(report, "fold_batchnorm")["rewrites"] == 53

@@ -256,6 +256,7 @@ def test_dims_that_a_model_needs_are_found(done):
     assert "silero" in done("matrix", SPEECH, "--repeat", 1)
 
 
+@pytest.mark.slow
 def test_a_fixed_batch_is_measured_at_its_own_size(worker):
     fixed = from_text("g (float[2,4] x) => (float[2,4] y) { y = Relu(x) }")
     (block,) = measured(Matrix({"f": {"as loaded": fixed}}, batches=(2,), repeat=1), None, worker)

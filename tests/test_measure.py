@@ -365,6 +365,7 @@ def test_a_mixed_run_has_a_roof_for_each_type(worker):
     assert all(op.of_roof > 0 for op in found.variants["m"].operators)
 
 
+@pytest.mark.slow
 def test_the_error_against_float32_stands_beside_the_speed(worker):
     graph = conv_graph()
     reference = TorchExecutor(graph).run(IMAGE)

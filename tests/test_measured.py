@@ -170,6 +170,7 @@ def test_times_are_taken_once_and_remembered(own_cache, worker):
     assert again.device == first.device
 
 
+@pytest.mark.slow
 def test_another_version_or_device_is_timed_anew(own_cache, worker):
     benchmarks = benchmarks_of(typed(CHAIN))
     DeviceOperatorTimer(worker).times(benchmarks, "cpu")

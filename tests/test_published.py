@@ -51,6 +51,7 @@ def test_measure_shows_the_published_rows_of_the_open_model_with_their_machine_a
     assert any("docs/results/engine.json" in one.value for one in expander.markdown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mine", "conv_relu"])
 def test_measure_says_nothing_of_a_model_of_which_nothing_is_published(renamed, name):
     at = fine(page("run", opened_file(renamed / f"{name}.onnx")).run())

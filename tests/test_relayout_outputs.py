@@ -74,6 +74,7 @@ def test_what_else_reads_the_value_in_front_goes_on_reading_it():
         np.testing.assert_array_equal(found[name], numbers)
 
 
+@pytest.mark.slow
 def test_the_command_line_end_to_end(done, tmp_path):
     out = tmp_path / "given.onnx"
     done(

@@ -271,6 +271,7 @@ def conv_graph() -> Graph:
     return graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["onnxruntime", "torch"])
 def test_measuring(worker, backend, tmp_path):
     graph = conv_graph()

@@ -87,6 +87,7 @@ def test_it_survives_a_written_file(history, tmp_path):
     assert ["pass", "layout_greedy"] in sections["Made in an earlier run"]["rows"]
 
 
+@pytest.mark.slow
 def test_the_result_beside_the_original_says_what_made_each_node(history):
     (conv,) = history.graph.nodes_of(["workbench.Conv_NHWC"])
     found = inspect_element(start(history.graph, CUDA), 0, None, conv.name, loaded=history.initial)

@@ -194,6 +194,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [thorough_unless(case in ("raises", "crashes", "hangs"), case) for case in FAILURES])
 def test_a_failure_is_a_sentence_and_the_pipeline_goes_on(case, own):
     words, sentence = FAILURES[case]

@@ -160,6 +160,7 @@ def test_a_part_of_a_network_becomes_one_operator(part, exporter, tmp_path):
     assert_same(after, module, operands)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exporter", EXPORTERS)
 def test_query_and_key_are_turned_by_one_table(exporter, tmp_path):
     """Cosines and sines are computed once, of half the size."""

@@ -57,6 +57,7 @@ def test_it_takes_at_most_a_third_of_the_runs_of_a_full_enumeration():
     assert max(runs) <= ARMS * MAX_ITERATIONS / 3
 
 
+@pytest.mark.slow
 def test_every_arm_is_left_or_dropped_with_its_round_and_reason():
     for last, true, _ in map(played, range(SEEDS)):
         assert last.complete and last.best == last.remaining[0]

@@ -240,6 +240,7 @@ def test_left_and_right_go_through_rewrites_up_and_down_through_passes(narrow):
     assert (narrow.state["step"], narrow.state["rewrite"]) == (2, rewrites)
 
 
+@pytest.mark.slow
 def test_each_rewrite_has_its_sentence_and_its_text(narrow):
     narrow.press("Home", "ArrowRight")
     said = narrow.page.locator(".gw-sentence").inner_text()

@@ -77,6 +77,7 @@ def test_a_model_and_passes_are_explained_and_strategies_compared(python):
         assert code == 0 and said in told, (words, told, error)
 
 
+@pytest.mark.slow
 def test_the_library_optimizes_and_says_where_it_needs_torch(python):
     code = f"""
 import workbench as wb
