@@ -1,4 +1,4 @@
-# make run: the app on a sample model.  make test: what is quick, of long tables four cases and a quarter of the others.
+# make run: the app on a sample model.  make test: what is quick, of long tables four cases and a sixth of the others.
 # make test-ci: all that is quick, an eighth of the slow tests, and one in ten of the thorough ones, others for each commit.  make test-all: every test.  make check: ruff and mypy.  make check-js: eslint and tsc (needs npm).
 # make docs: the documents as a site, in site/.  make setup: .venv alone, with the project itself (editable).
 # make setup-dev: the same, with what tests and checks need.
@@ -26,7 +26,7 @@ run: $(VENV)/.installed
 	$(BIN)/streamlit run app.py --server.port $(PORT)
 
 test: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest -n 3 --dist loadfile --cases-one-in 4 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --cases-one-in 6 $(PYTEST_ARGS)
 
 # A test in a browser that fails is tried once more, and the summary names it: with two processes of tests on two cores,
 # a page can be drawn later than anyone would wait for it. Every other test has one try.

@@ -47,7 +47,7 @@ if "WORKBENCH_CACHE" not in os.environ:  # set by the first process for all of t
 
 def pytest_addoption(parser):
     parser.addoption("--run-slow", action="store_true", help="run the slow tests too")
-    less = "of the cases of a test after its first four one in N, others for each commit: 4 in make test"
+    less = "of the cases of a test after its first four one in N, others for each commit: 6 in make test"
     parser.addoption("--cases-one-in", type=int, default=1, metavar="N", help=less)
     less = "of the slow tests one in N, others for each commit: 8 in .ci/run"
     parser.addoption("--slow-one-in", type=int, default=1, metavar="N", help=less)
@@ -172,13 +172,17 @@ def shared_worker():
     kept.end()
 
 
-@pytest.fixture(scope="module")
-def kept_worker(shared_worker):
-    """The shared worker, which the commands of a module's tests ask too."""
+@pytest.fixture(scope="module", autouse=True)
+def kept_worker(request):
+    """The shared worker, which commands and verifiers of a module's tests ask too, but for those marked own_worker."""
     from tests.commands import commands_share
 
-    with commands_share(shared_worker):
-        yield shared_worker
+    if request.node.get_closest_marker("own_worker") is not None:
+        yield None
+        return
+    shared = request.getfixturevalue("shared_worker")
+    with commands_share(shared):
+        yield shared
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,6 @@ from workbench.evidence.verification.verifier import Verifier
 from workbench.ir.text import from_text
 from workbench.rewrite.core.amplified_rounding import amplifier_of, magnitude_of
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 # Pairs of products by constants, joined to one, and what reads them; {up} is the larger factor.
 READERS = {
     "a sine": "y = Sin(q)",

@@ -14,6 +14,7 @@ def shown(at):
     return drawn(at)["at"]["step"], drawn(at)["at"]["rewrite"]
 
 
+@pytest.mark.slow
 def test_a_card_for_each_kind_and_a_click_shows_its_first_place():
     at = optimize("ppocr_cls_v2")
     digest = change_digest(history(at))

@@ -14,8 +14,6 @@ from tests.making import model, node, saved, value
 from tests.waiting import LIMIT_S
 from workbench.errors import printable
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 
 def named(name):
     nodes = [node("Relu", "x", "m", name="n"), node("Sigmoid", "m", "y")]

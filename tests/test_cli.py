@@ -20,6 +20,8 @@ from tests.conftest import ROOT
 from tests.waiting import LIMIT_S
 from workbench.__main__ import main
 
+pytestmark = pytest.mark.own_worker
+
 # ---- as a process ----------------------------------------------------------------------
 
 

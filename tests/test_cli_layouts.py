@@ -12,8 +12,6 @@ from workbench.formats.io import load_model
 from workbench.interfaces.api import layouts
 from workbench.presentation.explanations.reporting import history_report
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 WRONG = '''"""A strategy that is wrong."""
 from dataclasses import dataclass
 from workbench.ir import Edit

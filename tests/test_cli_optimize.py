@@ -14,8 +14,6 @@ from tests.commands import NHWC, NPU, OCR, RESNET, operators, report_of
 from tests.making import discover_again
 from workbench.pipeline.registry.pass_choice import choose
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 STEP = {
     "pass",
     "rewrites",

@@ -19,8 +19,6 @@ from tests.commands import OCR, heeds_ctrl_c
 from tests.conftest import ROOT
 from tests.waiting import LIMIT_S
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 TEXT = """<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x) => (float[2,3] y) <float[3] w = {1, 2, 3}> {
     a = Relu(x) b = Mul(a, w) c = Exp(b) y = Neg(c) }"""
 HAS_MUL = """

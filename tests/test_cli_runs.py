@@ -12,8 +12,6 @@ from tests.commands import NHWC, NPU
 from workbench.formats.io.exporting import export_onnx
 from workbench.ir import from_text
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 
 @pytest.fixture(autouse=True)
 def user_folder(monkeypatch, tmp_path):

@@ -11,8 +11,6 @@ import torch
 
 from tests.commands import NPU, SPEECH, report_of
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 SYMBOLIC = """<ir_version: 10, opset_import: ["": 23]>
 symbolic (float[N,3,H,W] x) => (float[N,2,H,W] y) <float[2,3,1,1] w = {1,2,3,4,5,6}>
 { [c] c = Conv (x, w)  [r] y = Relu (c) }
@@ -140,6 +138,7 @@ def test_verify_in_the_modes_in_which_the_rewrites_were_made(run, tmp_path):
 # ---- bench -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("torch", marks=pytest.mark.slow), "onnxruntime"])
 def test_bench(done, tmp_path, backend):
     record = tmp_path / "bench.json"

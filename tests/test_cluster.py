@@ -154,6 +154,7 @@ def test_a_matrix_goes_on_from_the_database_and_keeps_each_run_once(done, tmp_pa
     assert len(find_runs()) == 2 + 4
 
 
+@pytest.mark.slow
 def test_a_model_that_changes_meanwhile_is_not_measured_under_the_old_ones_key(outside, worker, monkeypatch):
     monkeypatch.delenv("WORKBENCH_RUNS_URL", raising=False)
     (first,) = run_matrix(matrix := Matrix({"m": model_file_at(str(outside))}, repeat=1), None, OnThisMachine(worker))

@@ -68,6 +68,7 @@ def test_who_is_wrong_and_who_failed_is_said(own, done):
     assert "NOT EQUAL" in lines["wrong"] and "failed" in lines["crashes"] and "equal" in lines[OURS]
 
 
+@pytest.mark.slow
 def test_what_the_tools_write_can_be_kept(own, done, tmp_path):
     done("compare-tools", own, "--tools", "wrong,ort_optimizer:basic", "--no-measure", "--save", tmp_path / "kept")
     assert [node.op for node in wb.load(tmp_path / "kept" / "wrong" / "m.onnx").nodes] == ["Sin", "Neg"]

@@ -16,7 +16,6 @@ from workbench.__main__ import main
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.usefixtures("kept_worker"),
     pytest.mark.skipif(
         not CORPUS.is_dir(), reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}: NOTHING OF IT IS TESTED"
     ),

@@ -116,7 +116,6 @@ def test_nothing_changed_is_said():
     assert digest_details(digest) == "" and digest_markdown(digest) == f"{digest.sentence}.\n"
 
 
-@pytest.mark.usefixtures("kept_worker")
 def test_the_command_prints_kinds_and_steps_where_they_are_asked_for(done, tmp_path):
     out, report = tmp_path / "out.onnx", tmp_path / "report.json"
     said = done("optimize", NARROW, "-o", out, "--report", report)
@@ -128,7 +127,6 @@ def test_the_command_prints_kinds_and_steps_where_they_are_asked_for(done, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("kept_worker")
 def test_the_report_as_markdown_and_as_a_page(done, tmp_path):
     text, page = tmp_path / "changes.md", tmp_path / "changes.html"
     done("report", NARROW, "-o", text)
@@ -160,7 +158,6 @@ def test_the_time_is_that_of_the_operators_of_each_kind():
             assert gain.digest.by_time().kinds[0].ms == min(kind.ms for kind in gain.digest.kinds)
 
 
-@pytest.mark.usefixtures("kept_worker")
 def test_two_files_have_a_digest_of_what_lies_between_them(done, refused, tmp_path):
     """As for a pull request with another version of a model: nothing is known of how it came about."""
     other, text = tmp_path / "other.onnx", tmp_path / "changes.md"

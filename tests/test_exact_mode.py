@@ -15,8 +15,6 @@ from workbench.evidence.verification.verifier import Verifier
 from workbench.interfaces import api
 from workbench.rewrite import Exactness
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 
 def optimized(text_or_graph, mode="exact", preset="simplify"):
     graph = typed(text_or_graph) if isinstance(text_or_graph, str) else text_or_graph

@@ -10,8 +10,6 @@ from onnx import helper, parser
 from tests.commands import NHWC, OCR, RESNET, SPEECH
 from tests.faulty_models import outputs_of
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 SKIP = """<ir_version: 8, opset_import: ["": 17]>
 g (float[N,4] x, float[N,4] z) => (float[N,4] y, float[N,4] side) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> {
     a = Relu(x) one = Constant<value=float {1.0}>() b = MatMul(a, w) c = Add(b, one) d = Add(c, x) e = Exp(d) y = Sub(e, z)

@@ -23,8 +23,6 @@ POOLED = """g (float[N,1,H,W] x) => (float[N,1,A,B] y) {
 PADDED = """g (float[N,T] x) => (float[N,S] y) <int64[4] pads = {0,-40,0,-40}> { p = Pad(x, pads)  y = Relu(p) }"""
 KINDS = {"spectrum": SPECTRUM, "pool": POOLED, "pads": PADDED}
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_inspect_finds_sizes_that_run(kind, run, tmp_path):

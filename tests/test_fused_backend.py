@@ -29,6 +29,8 @@ from workbench.run.measurement.measure import measure_models
 from workbench.run.measurement.measurement_result import measurement_from_json
 from workbench.run.measurement.variants import combined
 
+pytestmark = pytest.mark.slow  # g++ compiles a library
+
 IMAGES = "float[2,4,9,8] x, float[2,6,9,8] r"  # for convolutions
 GIVEN = {"x": normal(2, 4, 9, 8), "r": normal(2, 6, 9, 8)}
 ROWS = "float[2,3,8] x, float[2,3,6] r"  # for products

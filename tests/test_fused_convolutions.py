@@ -19,6 +19,8 @@ from workbench.backends.torch.fused.select_kernels import choose_kernels
 from workbench.ops.windows import Window
 from workbench.planning.fusion.groups_at_once import grouped
 
+pytestmark = pytest.mark.slow  # g++ compiles a library
+
 
 @pytest.fixture(autouse=True)
 def own(monkeypatch):

@@ -19,8 +19,6 @@ from workbench.run.measurement.statistics import ratio, spread_shows_load
 from workbench.run.measurement.variants import Variant
 from workbench.run.worker.machine import Machine
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 FACTOR = re.compile(r"\d+\.\d+x|ratio \d")
 TIMES = {  # ONNX Runtime is much quicker than torch, and greedy makes it a tenth slower there
     "as loaded, torch": 20.0,

@@ -20,8 +20,6 @@ from tests.making import Bomb, model, node, saved, value
 from tests.waiting import LIMIT_S
 from workbench.__main__ import main
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 
 @pytest.mark.parametrize(
     ("words", "lost"),

@@ -22,8 +22,6 @@ from workbench.planning.layout.profile import profile_names
 
 GRAPH = "g (float[1,2,4,4] x) => (float[1,2,4,4] y) { a = Relu(x)  b = Relu(a)  y = Sigmoid(b) }"
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 
 @pytest.fixture
 def path(tmp_path):

@@ -12,8 +12,6 @@ from tests.conftest import ROOT
 from tests.light_networks import light_file
 from workbench.__main__ import main
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 
 @pytest.fixture(scope="module")
 def light(tmp_path_factory):

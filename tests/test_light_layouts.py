@@ -16,8 +16,6 @@ from workbench.formats.io import load_model
 from workbench.interfaces.api import layouts, optimize
 from workbench.ir import Graph
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 WRITTEN = {"plain": Graph.copy, "nhwc": nhwc_dataflow, "mixed": mixed_layouts}
 TARGETS = {"plain": "cuda", "nhwc": "cpu", "mixed": "cuda"}
 WHOLE = ("shufflenet",)  # its groups have too few channels to be divided further

@@ -152,15 +152,21 @@ def test_what_a_run_takes_of_the_process_is_seen():
 
 @pytest.mark.parametrize("tells_states", [True, False])
 def test_the_next_run_waits_until_the_threads_of_this_one_sleep(tells_states, monkeypatch, tmp_path):
-    """Even in a time in which the system's clock does not tick, so that a running thread takes no CPU time."""
+    """Even in a time in which the system's clock does not tick, so that a running thread takes no CPU time.
+
+    Where the system does not tell the states of threads, one that gets no processor for a while is taken to sleep.
+    """
     if not tells_states:
         monkeypatch.setattr("workbench.run.measurement.wait_idle._TASKS", tmp_path / "none")
+    ended = []
     for _ in range(5):
         spinning = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"a", b"b", 100_000))  # without the GIL
         spinning.start()
         wait_for_sleep()
         spinning.join(timeout=0.005)  # only its end is left
-        assert not spinning.is_alive()
+        ended.append(not spinning.is_alive())
+        spinning.join()
+    assert all(ended) if tells_states else any(ended)
 
 
 def test_an_emptied_cache_is_larger_than_the_cache():
@@ -376,6 +382,7 @@ def test_the_error_against_float32_stands_beside_the_speed(worker):
     assert all(variant.error.ok for variant in found.values())
 
 
+@pytest.mark.slow
 def test_weights_are_counted_as_they_lie_in_memory(worker):
     wanted = combined({"m": conv_graph()}, ["torch"], ["float32", "bfloat16"])
     found = measure_models(wanted, inputs=IMAGE, repeat=1, worker=worker).variants

@@ -17,8 +17,6 @@ from tests.waiting import LIMIT_S
 from workbench.formats.io import load_model
 from workbench.rewrite import PassContext
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 INSPECT = """
 import pathlib, re, sys
 from workbench.__main__ import main

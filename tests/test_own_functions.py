@@ -135,6 +135,7 @@ def test_most_operators_are_called_with_several_sets_of_attributes():
     assert {op for op in CONVERTED if len(cases(op)) < 2} <= without
 
 
+@pytest.mark.slow
 @pytest.mark.slow_after(1)
 @pytest.mark.parametrize("strategy", passes.compared_strategies())
 def test_calls_with_different_attributes_are_laid_out(every_operator, demanding, strategy, tmp_path):

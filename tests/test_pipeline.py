@@ -32,8 +32,6 @@ from workbench.rewrite import (
 )
 from workbench.rewrite.core.greedy_driver import RunawayError
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 SAMPLE = ROOT / "sample_models" / "resnet50_narrow.onnx"
 
 

@@ -229,7 +229,6 @@ def float16(array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("kept_worker")
 def test_the_command_prints_a_sentence_a_table_and_json(done, refused, tmp_path):
     dims = ("--dims", "x_2=32,x_3=64")
     listed = json.loads(done("precision", OCR, "--explain", "--json", *dims))

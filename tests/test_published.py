@@ -78,6 +78,7 @@ def test_a_file_that_is_not_as_it_was_written_is_refused_in_one_sentence(part, i
     assert len(str(refused.value)) <= MAX_SENTENCE and "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_measure_says_in_a_sentence_that_the_figures_cannot_be_read(tmp_path, monkeypatch):
     (tmp_path / "verified.json").write_text("{", encoding="utf-8")
     monkeypatch.setattr(published, "PUBLISHED_FOLDER", tmp_path)

@@ -8,8 +8,6 @@ from tests.running import typed
 from workbench.evidence.verification.verifier import Verifier
 from workbench.interfaces import api
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 HEADER = '<ir_version: 8, opset_import: ["": 17, "own": 1]>\n'
 DRAWN = {
     "training Dropout": "g (float[8,64] x) => (float[8,64] y) <float r = {0.5}, bool t = {1}> { a = Dropout(x, r, t)  y = Neg(a) }",

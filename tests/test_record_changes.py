@@ -35,8 +35,6 @@ from workbench.run.records.store import (
     records_of,
 )
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 MODEL = FOLDER / "conv_relu_conv_relu.onnx"
 
 

@@ -15,8 +15,6 @@ from workbench.ir import to_text
 from workbench.ir.permuted_io import INPUT_ORDER, input_order, permutation_between
 from workbench.run.inputs import fed_inputs
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 CONVS = """g (float[N,2,4,4] x) => (float[N,2,1,1] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
     a = Conv(x, w)
     b = Relu(a)

@@ -14,8 +14,6 @@ from workbench.ir import to_text
 from workbench.ir.permuted_io import OUTPUT_ORDER, output_order
 from workbench.run.inputs import in_forms, output_forms
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 CONV = """g (float[N,2,4,4] x) => (float[N,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
     a = Conv(x, w)
     y = Relu(a)

@@ -108,6 +108,7 @@ def test_a_full_disk_leaves_what_the_app_and_the_library_write(kind, tmp_path):
     assert_kept(IN_PROCESS[kind].format(place=str(place)), tmp_path, place)
 
 
+@pytest.mark.slow
 def test_one_module_writes_the_files_that_users_name():
     """Any other that opens a file for writing is listed above, with the reason."""
     writers = set()

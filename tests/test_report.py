@@ -15,8 +15,6 @@ from workbench.formats.io.exporting import export_onnx
 from workbench.formats.io.samples import FOLDER
 from workbench.presentation.view.report import COMPONENT, MAX_FLAT, bundle
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 NARROW = FOLDER / "resnet50_narrow.onnx"
 
 

@@ -16,8 +16,6 @@ from tests.light_networks import light_file
 from tests.slow import thorough_unless
 from workbench.__main__ import main
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 LIGHT = {
     "densenet121": 491,
     "inception_v2": 164,

@@ -25,8 +25,6 @@ from workbench.presentation.explanations.reporting import history_report
 from workbench.rewrite import Excluded, History, Pass, Rewrite
 from workbench.run.inputs import seed_inputs
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 # y is all rounding: the sum of thousands in one step, less that in two, a thousandth, which Mul makes visible.
 SOUND = """g (float[256] x) => (float[256] y, float[256] z) <float a = {5000.3}, float b = {4000.7}, float ab = {9001}, float c = {0.25}, float m = {3000}> {
     r = Relu(x)  t = Relu(r)  k = Mul(t, a)  s = Add(k, a)  u = Add(s, b)  q = Add(k, ab)  d = Sub(u, q)

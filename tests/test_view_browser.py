@@ -31,7 +31,7 @@ from tests.viewing import large_graph, sample_history
 from workbench.formats.io.exporting import export_onnx
 from workbench.formats.io.samples import FOLDER
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 GREEDY = "fold_batchnorm,layout_greedy"
 NARROW = "sample_models/resnet50_narrow.onnx"
 AT_FIRST = {"step": 2, "panes": 2, "compare": "step", "colouring": "layout", "hops": 0, "selected": "", "zoom": 1}

@@ -14,8 +14,6 @@ from workbench.pipeline.registry.reading import preset
 from workbench.planning.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 
-pytestmark = pytest.mark.usefixtures("kept_worker")
-
 NAME = "wrong-on-purpose"
 WRONG = "wrong on purpose: Reshape 'reshape1' was written for NCHW and reads NHWC"
 
