@@ -44,6 +44,43 @@ def test_resnet_with_its_sums_and_activations_in_the_convolutions(done, tmp_path
     assert next(step for step in steps if step["pass"] == "ort_conv")["rewrites"]
 
 
+VOCODER = """g (float[1,8,40] x) => (float[1,1,N] wave) <W> {
+    a = Conv<pads = [3, 3]>(x, w7, b16)
+    l = LeakyRelu<alpha = 0.1>(a)  u = ConvTranspose<strides = [2], pads = [1, 1]>(l, wu, b8)
+    l1 = LeakyRelu<alpha = 0.1>(u)  c1 = Conv<pads = [1, 1]>(l1, w3, b8)
+    l2 = LeakyRelu<alpha = 0.1>(c1)  c2 = Conv<pads = [3, 3], dilations = [3]>(l2, w3, b8)  s = Add(c2, u)
+    l3 = LeakyRelu(s)  o = Conv<pads = [3, 3]>(l3, wo)  wave = Tanh(o) }"""
+PERCEPTRON = """g (float[2,8] x) => (float[2,4] y) <W> {
+    g1 = Gemm<transB = 1>(x, m16, b16)  r = LeakyRelu(g1)  g2 = Gemm<transB = 1>(r, m8, b8)  t = Tanh(g2)
+    g3 = Gemm<transB = 1>(t, m4)  y = Sigmoid(g3) }"""
+MOBILE = """g (float[1,3,16,16] x) => (float[1,8,N,M] y) <float zero = {0}, float six = {6}, W> {
+    a = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, w33, b8)  c = Clip(a, zero, six)
+    d = Conv<group = 8, pads = [1, 1, 1, 1]>(c, wd, b8)  h = HardSigmoid(d)  y = Mul(d, h) }"""
+SHAPES = {
+    "w7": "16,8,7", "b16": "16", "wu": "16,8,4", "b8": "8", "w3": "8,8,3", "wo": "1,8,7", "m16": "16,8", "m8": "8,16",
+    "m4": "4,8", "w33": "8,3,3,3", "wd": "8,1,3,3",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [VOCODER, PERCEPTRON, MOBILE], ids=["vocoder", "perceptron", "mobile"])
+def test_activations_are_fused_that_the_extended_level_fuses(text, tmp_path):
+    rng = np.random.default_rng(5)
+    weights = (
+        f"float[{shape}] {name} = {{{', '.join(f'{x:.3f}' for x in rng.normal(0, 0.3, np.prod([*map(int, shape.split(','))])))}}}"
+        for name, shape in SHAPES.items()
+        if name in text.partition("{\n")[2]
+    )
+    graph = typed(text.replace("W>", f"{', '.join(weights)}>"))
+    wb.export(graph, tmp_path / "before.onnx")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "extended.onnx")
+    onnxruntime.InferenceSession(tmp_path / "before.onnx", options, providers=["CPUExecutionProvider"])
+    made = wb.optimize(graph, export_for="onnxruntime").graph
+    assert len(made) <= len(onnx.load(tmp_path / "extended.onnx").graph.node)
+    assert wb.verify(graph, made).ok
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}")
 def test_bert_with_its_attention_and_residual_sums_as_kernels(done, tmp_path):
