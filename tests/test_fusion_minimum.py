@@ -131,6 +131,15 @@ def test_what_is_found_within_a_time_limit_is_allowed_and_has_a_bound(seed):
         reached = traffic(values, found.group)
 
 
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_a_search_without_time_has_the_bound_that_holds_for_every_grouping(rules):
+    operators, values = random_problem(1, 40)
+    found = least_traffic(operators, values, rules, 256, range(40), 0)
+    alone = [value.size for value in values if (value.users if value.producer is None else value.leaves)]
+    assert found.lower_bound >= sum(alone) > 0
+    assert found.lower_bound <= least_traffic(operators, values, rules, 256, range(40), 5).lower_bound
+
+
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(i, marks=pytest.mark.slow) for i in range(4, 60))])
 def test_a_random_graph_of_least_traffic_gives_the_same(seed):
     text = "g (float[2,4,6] x) => (float[2,4,6] y) { a = Relu(x)  y = Exp(a) }"
