@@ -210,4 +210,5 @@ def error_from_json(results: Mapping[str, Any] | None) -> Comparison | None:
 
 
 def _error_json(error: Comparison | None) -> dict[str, Any] | None:
-    return None if error is None else {key: value for key, value in asdict(error).items() if key != "outputs"}
+    """Without that of each output, and of which run; there is one."""
+    return None if error is None else {key: x for key, x in asdict(error).items() if key not in ("outputs", "run")}
