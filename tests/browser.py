@@ -165,16 +165,21 @@ def new_visitor(context: BrowserContext, address: str) -> Iterator[Page]:
 
 @contextlib.contextmanager
 def running_app(
-    *words: str, address: str = "127.0.0.1", folder: Path = ROOT, log: int | IO[bytes] = subprocess.DEVNULL
+    *words: str,
+    address: str = "127.0.0.1",
+    folder: Path = ROOT,
+    log: int | IO[bytes] = subprocess.DEVNULL,
+    script: Path = ROOT / "app.py",
 ) -> Iterator[tuple[str, int]]:
     """The address and the process id of the app, started as a user starts it, stopped in the end.
 
     words: more of the command line; address: where it listens; folder: in which it is started; log: takes what it prints.
+    script: `app.py`, or what a test puts in its place.
     """
     port = free_port()
     options = ("--server.headless=true", f"--server.address={address}", f"--server.port={port}", *words)
     process = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), *options],
+        [sys.executable, "-m", "streamlit", "run", str(script), *options],
         cwd=folder,
         stdout=log,
         stderr=log,

@@ -16,6 +16,7 @@ from workbench.interfaces.ui.server.browsers import COOKIE
 from workbench.interfaces.ui.state.address import LinkKey
 
 _ENDS_WITHIN_S, _POLL_S = 1.0, 0.05
+ABANDONED_S = 120.0  # without a tab; so long Streamlit keeps a session for a browser that lost the connection
 _MAX_ENDED = 4  # kept models of ended sessions; older ones are dropped
 
 
@@ -55,6 +56,25 @@ def remember(key: Callable[[], LinkKey], opened: Any) -> list[Any]:
         sessions.models = [model for model in sessions.models if model not in dropped]
         sessions.models.append(_SessionModel(*identity, key, opened))
     return [model.opened for model in dropped]
+
+
+def is_remembered(opened: Any) -> bool:
+    return any(model.opened is opened for model in _all_models())
+
+
+def abandonment(opened: Any) -> Callable[[], bool]:
+    """A function for any thread: whether no open tab has had the model for ABANDONED_S."""
+    sessions, last_shown = _sessions(), time.monotonic()
+
+    def is_abandoned() -> bool:
+        nonlocal last_shown
+        with sessions.lock:
+            models = [model for model in sessions.models if model.opened is opened]
+        if any(map(_is_active, models)):
+            last_shown = time.monotonic()
+        return time.monotonic() - last_shown > ABANDONED_S
+
+    return is_abandoned
 
 
 def restored(key: LinkKey) -> Any | None:

@@ -1,7 +1,8 @@
 """Long work that can be cancelled and goes on when its page is left or reloaded.
 
 A job runs in a thread and belongs to the open model, not to a run of the page's script: any page, tab or reload that
-shows the model finds the job by its key. Work that measures is queued per device; other work runs at once.
+shows the model finds the job by its key. Work that measures is queued per device; other work runs at once. Once no tab
+shows the model, and none has come back, the job ends at its next report.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Job(Generic[_T]):
         self._stopped = threading.Event()
         self._outcome: dict[str, Any] = {}
         self._thread = threading.Thread()
+        self.is_abandoned: Callable[[], bool] = lambda: False
+        self.on_abandoned: Callable[[], None] = self.stop
 
     def start(self, after: Job[Any] | None = None) -> Job[_T]:
         """Start the job's thread, whose work begins when the job `after` has ended; returns this job."""
@@ -116,6 +119,8 @@ class Job(Generic[_T]):
         self._report(waiting_text(ahead, self._queue))
 
     def _report(self, message: str, share: float | None = None) -> None:
+        if self.is_abandoned():
+            self.on_abandoned()
         if self._stopped.is_set():
             raise Stopped
         self.last_report = message, share
@@ -123,16 +128,27 @@ class Job(Generic[_T]):
 
 @dataclass
 class Jobs:
-    """The jobs of one open model, by key; an ended job stays until a page takes its result."""
+    """The jobs of one open model, by key; an ended job stays until a page takes its result.
+
+    is_abandoned: whether no tab shows the model any more; jobs ask it from their threads.
+    """
 
     by_key: dict[str, Job[Any]] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
+    is_abandoned: Callable[[], bool] = lambda: False
     _stopped: dict[str, Job[Any]] = field(default_factory=dict)  # the previous job, which may still be ending
 
     def start(self, key: str, job: Job[Any]) -> None:
         """Stop the job of that key, and start this one when it has ended."""
         self.stop(key)
         self.by_key[key] = job
+
+        def end() -> None:
+            if self.by_key.get(key) is job:
+                self.stop(key)
+                self.cancelled.add(key)
+
+        job.is_abandoned, job.on_abandoned = lambda: self.is_abandoned(), end
         job.start(after=self._stopped.pop(key, None))
 
     def stop(self, key: str) -> None:
