@@ -157,6 +157,24 @@ def test_what_moves_elements_keeps_their_size_and_what_is_bounded_by_one_has_it(
     assert magnitude_of(graph, "y") == (300 if op in MOVED else 1)
 
 
+KEEPS_A_DIFFERENCE = {
+    **{op: f"{op}(a)" for op in ("Abs", "Dropout", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "Mean", "Neg", "ReduceMax", "ReduceMean", "ReduceMin", "Relu")},
+    **{op: f"{op}(a, x)" for op in ("Add", "Max", "Min", "Mod", "Sub")},
+    "AveragePool": "AveragePool<kernel_shape = [2]>(a)",
+    "Cast": "Cast<to = 1>(a)",
+    "MaxPool": "MaxPool<kernel_shape = [2]>(a)",
+    "Where": "Where(c, a, x)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", KEEPS_A_DIFFERENCE)
+def test_what_has_a_slope_of_one_passes_a_difference_on(op):
+    graph = from_text(
+        f"g (float[1,2,8] x, bool c) => (y) <float k = {{300}}> {{ a = Mul(x, k)  b = {KEEPS_A_DIFFERENCE[op]}  y = Sin(b) }}"
+    )
+    assert amplifier_of(graph, "a").size == 300
+
+
 def test_the_larger_of_two_paths_counts():
     graph = typed("""g (float[4] x) => (float[4] y) <float t = {1e6}> {
         n = Neg(x)  a = Abs(n)  b = Mul(n, t)  s = Add(a, b)  y = Floor(s) }""")

@@ -20,10 +20,11 @@ from workbench.checker.files import plain_model, read_constants, read_proto
 from workbench.checker.inference import expanded_nodes, inferred, read_in_bodies, size_in_bytes
 from workbench.checker.opening import opened
 from workbench.checker.operators import full_name, is_known
-from workbench.checker.outcome import DoesNotHold, Unreadable
+from workbench.checker.outcome import DoesNotHold, Unreadable, in_quotes
 from workbench.checker.plain import PlainConstant, PlainGraph, PlainNode, first_difference, graph_from, kernel_name
 from workbench.checker.rebuilding import node_proto, proto_of_function
 from workbench.checker.records import Fields, as_finite, as_int, content_digest, read_certificate
+from workbench.checker.types import contradiction
 from workbench.checker.versions import is_of_passes
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -607,8 +608,25 @@ def test_names_of_operators():
 def test_versions_of_passes():
     for op, opset, same in (("Relu", 6, True), ("Softmax", 12, False), ("Softmax", 13, True), ("Hide", 7, True),
                             ("Split", 13, False), ("Slice", 9, False), ("Pad", 10, False), ("Relu", 23, True),
-                            ("ReduceSum", 11, False), ("Upsample", 9, False), ("Hardmax", 11, False)):  # fmt: skip
+                            ("ReduceSum", 11, False), ("Upsample", 9, False), ("Hardmax", 11, False),
+                            ("LogSoftmax", 12, False), ("LogSoftmax", 13, True), ("Hardmax", 13, True),
+                            ("GroupNormalization", 20, False), ("GroupNormalization", 21, True),
+                            ("RoiAlign", 15, False), ("RoiAlign", 16, True), ("Split", 17, False)):  # fmt: skip
         assert is_of_passes(op, opset) is same, (op, opset)
+
+
+def test_names_in_messages_are_escaped():
+    assert in_quotes("a'b") == r"'a\'b'" and in_quotes("a\\b") == r"'a\\b'" and in_quotes("X") == "'X'"
+    assert in_quotes("a\nb c") == r"'a\nb c'"
+
+
+def test_types_contradict_each_other_only_where_both_say_something():
+    optional, shaped, ranked = ("optional", FLOAT), (FLOAT, (2, "N")), (FLOAT, None)
+    for one, other, found in ((shaped, ranked, False), (ranked, shaped, False), (None, shaped, False),
+                              (shaped, (FLOAT, (3, 4)), True), (shaped, (FLOAT, ("M", 4)), False),
+                              (shaped, (INT64, (2, 4)), True), (shaped, (FLOAT, (2,)), True),
+                              (optional, optional, False)):  # fmt: skip
+        assert contradiction(one, other) is found, (one, other)
 
 
 # ---- certificates from end to end ------------------------------------------------------------------

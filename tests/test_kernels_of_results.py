@@ -173,7 +173,6 @@ def require_runs(name, index, dtype, opset, tmp_path):
     return bool(history[1].rewrites)
 
 
-@pytest.mark.slow
 def test_what_the_examples_of_all_rules_become_runs_where_they_ran(tmp_path):
     done = [require_runs(name, index, "double", NEWEST, tmp_path) for name, index in EXAMPLES]
     assert sum(done) > 100

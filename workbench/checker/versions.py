@@ -21,7 +21,6 @@ OPSET_OF_PASSES = 23
 _OWN_DOMAIN = "ai.onnx.opset"
 # Operators whose meaning changed, at this opset, without a change of their signature.
 _CHANGED_MEANINGS = {
-    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), 13),
     "GroupNormalization": 21,
     "RoiAlign": 16,
     "Split": 18,
