@@ -281,6 +281,7 @@ def test_each_call_of_a_function_is_a_group():
         "proven is only that no alternative reads and writes less than 48 bytes"
         in said(apart, "groups", rules="same")[1]
     )
+    assert not any("in none" in sentence for sentence in said(apart, "groups", rules="same"))
     found = bound(together, "groups", rules="same")
     assert found.proven and "read and write 48 bytes" in found.statements[0].sentence
 

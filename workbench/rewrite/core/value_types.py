@@ -28,7 +28,6 @@ def inferred_types(graph: Graph, edit: Edit, values: Sequence[str]) -> Mapping[s
     constants = {v: tensor for v in operands if (tensor := edit.constants.get(v) or graph.constant(v)) is not None}
     inputs = [value for value in operands if value not in constants]
     subgraph = Graph(
-        name=graph.name,
         inputs=inputs,
         outputs=values,
         nodes=edit.insert,
