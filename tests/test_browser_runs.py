@@ -29,7 +29,9 @@ def test_what_was_measured_is_compared_and_downloaded(page, tmp_path):
     select(page, page.get_by_label("Variant").locator("visible=true"), "result")
     page.get_by_text("All operators, the slowest first").wait_for(state="visible")  # the tab stays
     go(page, "Runs")
-    page.locator(".js-plotly-plot").nth(1).wait_for()
+    page.locator(
+        ".js-plotly-plot"
+    ).last.wait_for()  # runs of a busy machine have no bars, and are over time all the same
     page.get_by_text("They were measured together, interleaved").wait_for()
     with page.expect_download() as coming:
         page.get_by_role("button", name="JSON of 2").click()
