@@ -59,8 +59,9 @@ def test_from_a_sample_to_the_downloaded_file(page, tmp_path):
     page.locator(".wb-text").wait_for()
     go(page, "Measure")
     measure(page)
-    page.get_by_role("tab", name="Latency and memory").click()  # bars are on a quiet machine only
-    page.locator(".js-plotly-plot:visible").first.wait_for()
+    page.get_by_role("tab", name="Latency and memory").click()
+    busy = page.get_by_text("The machine was busy, so the latencies are not drawn")
+    page.locator(".js-plotly-plot:visible").or_(busy).first.wait_for()
     go(page, "Export")
     settle(page)
     with page.expect_download() as coming:
