@@ -18,7 +18,9 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, defs, helper, numpy_helper
 
+from workbench.formats.io.checks import nodes_and_inner
 from workbench.ir import DataType, TensorType
+from workbench.ir.from_proto import bodies
 from workbench.ir.to_proto import LARGE
 from workbench.rewrite.external.files import MAX_INSIDE
 
@@ -32,7 +34,7 @@ def foreign_operators(file: Path) -> tuple[str, ...]:
     """The names of operators that ONNX Runtime cannot run here, of the file's graph and of bodies, each once."""
     model = onnx.load(file, load_external_data=False)
     functions = _functions(model)
-    return tuple(dict.fromkeys(_name(node) for node in _all_nodes(model.graph) if _is_foreign(node, functions)))
+    return tuple(dict.fromkeys(_name(node) for node in nodes_and_inner(model.graph) if _is_foreign(node, functions)))
 
 
 def with_stand_ins(file: Path, folder: Path, type_of: TypeOf) -> Path:
@@ -55,7 +57,7 @@ def _replace_calls(graph: onnx.GraphProto, functions: Collection[tuple[str, str]
         if _is_foreign(node, functions):
             graph.node.extend(_stand_in(node, type_of, graph))
             continue
-        for body in _bodies(node):
+        for body in (body for attribute in node.attribute for body in bodies(attribute)):
             _replace_calls(body, functions, _types_in(body, type_of))
         graph.node.append(node)
 
@@ -75,18 +77,6 @@ def _types_in(body: onnx.GraphProto, outside: TypeOf) -> TypeOf:
 
 def _functions(model: onnx.ModelProto) -> frozenset[tuple[str, str]]:
     return frozenset((function.domain, function.name) for function in model.functions)
-
-
-def _bodies(node: NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
-
-
-def _all_nodes(graph: onnx.GraphProto) -> Iterator[NodeProto]:
-    for node in graph.node:
-        yield node
-        for body in _bodies(node):
-            yield from _all_nodes(body)
 
 
 def _is_foreign(node: NodeProto, functions: Collection[tuple[str, str]]) -> bool:

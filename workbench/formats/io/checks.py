@@ -208,7 +208,7 @@ def _expanded_size(
     if key in callers:
         raise LoadError(f"function '{function.name}' calls itself, which ONNX does not allow")
     if key not in sizes:
-        called_functions = [table.get((node.domain, node.op_type)) for node in _nodes(function)]
+        called_functions = [table.get((node.domain, node.op_type)) for node in nodes_and_inner(function)]
         sizes[key] = sum(1 if f is None else _expanded_size(f, table, (*callers, key), sizes) for f in called_functions)
     return sizes[key]
 
@@ -275,15 +275,16 @@ def is_early(node: NodeProto, version: int) -> bool:
 def every_node(model: ModelProto) -> Iterator[NodeProto]:
     """Every node, including those of bodies and functions."""
     for owner in (model.graph, *model.functions):
-        yield from _nodes(owner)
+        yield from nodes_and_inner(owner)
 
 
-def _nodes(owner: GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
+def nodes_and_inner(owner: GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
+    """The nodes of a graph or function, each followed by those of its bodies."""
     for node in owner.node:
         yield node
         for attribute in node.attribute:
             for body in bodies(attribute):
-                yield from _nodes(body)
+                yield from nodes_and_inner(body)
 
 
 def every_graph(model: ModelProto, nested: bool = True) -> Iterator[GraphProto]:

@@ -183,19 +183,19 @@ def _digest(initial: Graph, changes: Iterable[_Change]) -> Digest:
     groups: dict[tuple[object, ...], _Group] = {}
     for key, place, edit, exactness, title in changes:
         removed = sorted((graph.node(name) for name in edit.remove), key=lambda node: graph.position(node.name))
-        gone, come = _changed(removed, edit.insert)
-        picture = tuple(node.op for node in gone)
-        after = tuple(sorted(node.op for node in come))
+        taken, added = _changed(removed, edit.insert)
+        picture = tuple(node.op for node in taken)
+        after = tuple(sorted(node.op for node in added))
         group = groups.setdefault((key, after, tuple(sorted(picture)) if key.by_operators else ()), _Group(key, title))
         is_new = picture not in group.pictures
-        before = _operators(graph, gone) if is_new else ()
+        before = _operators(graph, taken) if is_new else ()
         written = _bytes(graph, removed)
         graph.apply(edit)
         inserted = [graph.node(node.name) for node in edit.insert]
         if is_new:
-            group.pictures[picture] = before, _operators(graph, come)
+            group.pictures[picture] = before, _operators(graph, added)
         group.counts[picture] += 1
-        group.nodes += _with_bodies(come) - _with_bodies(gone)
+        group.nodes += _with_bodies(added) - _with_bodies(taken)
         group.bytes += _bytes(graph, inserted) - written
         group.exactness.append(exactness)
         group.places.append(place)
@@ -277,13 +277,13 @@ def _changed(removed: Sequence[Node], inserted: Sequence[Node]) -> tuple[list[No
     kept = [(node, by_name[node.name]) for node in removed if node.bodies and node.name in by_name]
     kept = [(old, new) for old, new in kept if old.op == new.op and old.operands == new.operands]
     names = {old.name for old, _ in kept}
-    gone = [node for node in removed if node.name not in names]
-    come = [node for node in inserted if node.name not in names]
+    taken = [node for node in removed if node.name not in names]
+    added = [node for node in inserted if node.name not in names]
     for old, new in kept:
         for key, body in old.bodies.items():
             inside = _changed(_others(body, new.bodies[key]), _others(new.bodies[key], body))
-            gone, come = gone + inside[0], come + inside[1]
-    return gone, come
+            taken, added = taken + inside[0], added + inside[1]
+    return taken, added
 
 
 def _others(body: Graph, other: Graph) -> list[Node]:

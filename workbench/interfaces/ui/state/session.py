@@ -31,7 +31,7 @@ from workbench.interfaces.ui.state.checking import Checking
 from workbench.interfaces.ui.state.folders import check_may_open
 from workbench.interfaces.ui.state.model_state import ModelState
 from workbench.interfaces.ui.state.overlay import Overlay
-from workbench.interfaces.ui.state.session_restore import abandonment, is_remembered, remember, restored
+from workbench.interfaces.ui.state.session_restore import abandonment, remember, restored
 from workbench.interfaces.ui.state.uploads import Upload, keep_upload, kept_upload, path_from_here, save_upload
 from workbench.interfaces.ui.state.work import Jobs
 from workbench.ir import Graph
@@ -308,8 +308,7 @@ def _remember(opened: Opened) -> None:
 
     for dropped in remember(key, opened):
         dropped.jobs.stop_all()
-    if is_remembered(opened):
-        opened.jobs.is_abandoned = abandonment(opened)
+    opened.jobs.is_abandoned = abandonment(opened)
 
 
 def _open_link() -> str | None:

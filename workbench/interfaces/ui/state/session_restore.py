@@ -58,19 +58,18 @@ def remember(key: Callable[[], LinkKey], opened: Any) -> list[Any]:
     return [model.opened for model in dropped]
 
 
-def is_remembered(opened: Any) -> bool:
-    return any(model.opened is opened for model in _all_models())
-
-
 def abandonment(opened: Any) -> Callable[[], bool]:
-    """A function for any thread: whether no open tab has had the model for ABANDONED_S."""
+    """A function for any thread: whether no open tab has had the model for ABANDONED_S.
+
+    Never of a model that no browser has, as in a test.
+    """
     sessions, last_shown = _sessions(), time.monotonic()
 
     def is_abandoned() -> bool:
         nonlocal last_shown
         with sessions.lock:
             models = [model for model in sessions.models if model.opened is opened]
-        if any(map(_is_active, models)):
+        if not models or any(map(_is_active, models)):
             last_shown = time.monotonic()
         return time.monotonic() - last_shown > ABANDONED_S
 
