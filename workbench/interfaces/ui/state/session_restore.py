@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
@@ -64,11 +65,12 @@ def abandonment(opened: Any) -> Callable[[], bool]:
     Never of a model that no browser has, as in a test.
     """
     sessions, last_shown = _sessions(), time.monotonic()
+    asked = weakref.ref(opened)  # which holds this function, and is freed once nothing else holds it
 
     def is_abandoned() -> bool:
         nonlocal last_shown
         with sessions.lock:
-            models = [model for model in sessions.models if model.opened is opened]
+            models = [model for model in sessions.models if model.opened is asked()]
         if not models or any(map(_is_active, models)):
             last_shown = time.monotonic()
         return time.monotonic() - last_shown > ABANDONED_S
