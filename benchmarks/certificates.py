@@ -24,7 +24,6 @@ MIN_BYTES = 200_000  # bytes; smaller samples are not measured
 PIPELINES = {
     "simplify": ("--preset", "simplify"),
     "default, layout optimal": ("--layout", "optimal", "--target", "cuda"),
-    "default, layout optimal-any-order": ("--layout", "optimal-any-order", "--target", "cuda"),
     "fuse_minimum": ("--passes", "fuse_minimum"),
     "order_for_memory": ("--passes", "order_for_memory"),
 }

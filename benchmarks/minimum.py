@@ -17,9 +17,9 @@ from benchmarks.shared.models import model_files
 from benchmarks.shared.timing import timed
 from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain
 from workbench.planning.layout.infer import infer_layouts
-from workbench.planning.layout.problem.two_layouts import layout_problem
+from workbench.planning.layout.problem.orders import order_problem
 from workbench.planning.layout.profile import load_profile
-from workbench.planning.solvers.minimum_cut import solve_cut
+from workbench.planning.solvers.solving import solve_integer_program
 
 LEFT = table(
     *("network", "written", "profile", "in", "left", "millions of elements", "known: ONNX Runtime, minimum"),
@@ -75,8 +75,8 @@ def growth(blocks: int) -> Row:
     for _ in range(3):
         history, seconds = timed(lambda: wb.optimize(graph, ["layout_optimal"], target="cpu"))
         step_seconds.append(seconds)
-        problem = layout_problem(graph, infer_layouts(graph, through_reshapes=True), load_profile("cpu")).problem
-        cut_seconds.append(timed(lambda problem=problem: solve_cut(problem))[1])
+        problem = order_problem(graph, infer_layouts(graph, through_reshapes=True), load_profile("cpu")).problem
+        cut_seconds.append(timed(lambda problem=problem: solve_integer_program(problem))[1])
     medians = (f"{statistics.median(seconds):.2f}" for seconds in (step_seconds, cut_seconds))
     counts = (f"{counted['transposes']:,}" for counted in (history[1].before, history[1].after))
     return (f"{len(graph):,}", *medians, *counts)

@@ -13,7 +13,7 @@ import workbench as wb
 from benchmarks.shared.benchmark import MODELS, Benchmark, Item, Row, default_and_real, table
 from benchmarks.shared.models import models_of
 from benchmarks.shared.timing import timed
-from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
+from passes.layout.layout_optimal import LayoutOptimal
 from passes.precision.precision_optimal import PrecisionOptimal
 from passes.precision.precision_optimal_with_layout import PrecisionOptimalWithLayout
 from workbench.analysis.inference.bound_shapes import infer_sizes
@@ -48,8 +48,8 @@ def _numbers(graph, target: str) -> Row:
         return _megabytes(copy)
 
     one_after_the_other = (
-        after(LayoutOptimalAnyOrder(), PrecisionOptimal()),
-        after(PrecisionOptimal(), LayoutOptimalAnyOrder()),
+        after(LayoutOptimal(), PrecisionOptimal()),
+        after(PrecisionOptimal(), LayoutOptimal()),
     )
     together = graph.copy()
     step, seconds = timed(lambda: run_pass(PrecisionOptimalWithLayout(), together, context))

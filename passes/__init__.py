@@ -18,7 +18,7 @@ from pathlib import Path
 from workbench.errors import UserError, closest
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.planning.precision.strategies.precision_strategy import PrecisionStrategy
-from workbench.rewrite.core.identity import RENAMED_PASSES
+from workbench.rewrite.core.identity import RENAMED_PASSES, RENAMED_STRATEGIES
 from workbench.rewrite.core.own_passes import own_passes
 from workbench.rewrite.core.passes import Pass
 from workbench.rewrite.external.own_tool import own_tools
@@ -152,10 +152,11 @@ def preset_text(name: str) -> str:
 
 
 def find_strategy(name: str) -> type[LayoutStrategy]:
-    """The layout strategy of that name. Raises PassError, with the existing names, if there is none.
+    """The layout strategy of that name, or former name. Raises PassError, with the existing names, if there is none.
 
     Files whose names contain the strategy's are imported first, so that the others need not be imported.
     """
+    name = RENAMED_STRATEGIES.get(name, name)
     for file in (file for file in _modules() if name.replace("-", "_") in file):
         cls = _loaded(file)
         if not isinstance(cls, str) and issubclass(cls, LayoutStrategy) and cls.strategy == name:

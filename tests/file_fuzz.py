@@ -272,7 +272,7 @@ def _read_model(path: Path) -> None:
     known_types(open_proto(path).model)
     graph.to_networkx()
     str(graph)
-    strategies = ("greedy", "optimal", "optimal-any-order", "record-then-insert", "blocked")
+    strategies = ("greedy", "optimal", "record-then-insert", "blocked")
     layout = strategies[path.stat().st_size % len(strategies)]
     history = wb.optimize(graph, layout=layout, target="blocked" if layout == "blocked" else "npu")
     wb.report(history, path.with_name("report.html"))

@@ -24,7 +24,7 @@ HEAVY = ("unet_sd15_raw.onnx",)  # tens of seconds a way; it goes fewer
 WAYS = {
     "greedy on cuda": ["--layout", "greedy", "--target", "cuda"],
     "optimal on cuda": ["--layout", "optimal", "--target", "cuda"],
-    "any order on cuda": ["--layout", "optimal-any-order", "--target", "cuda"],
+    "any order on cuda": ["--layout", "optimal", "--target", "cuda"],
     "blocked": ["--layout", "blocked", "--target", "blocked"],
     "record-then-insert on npu": ["--layout", "record-then-insert", "--target", "npu"],
 }

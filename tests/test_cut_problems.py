@@ -1,5 +1,7 @@
 """What the minimum cuts of layouts and element types state: the cost of a graph as it is written is what it moves."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.precision_graphs import random_image_graph, random_mixed_graph, random_quantized_graph
@@ -7,32 +9,28 @@ from tests.running import typed
 from workbench.analysis.inference.bound_shapes import infer_sizes
 from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.ir import DataType, Graph, Node
+from workbench.ir.permutation import perm_of
 from workbench.planning.layout.infer import infer_layouts
-from workbench.planning.layout.problem.cost_model import BYTES, COUNT, in_unit, tie_break
-from workbench.planning.layout.problem.two_layouts import (
+from workbench.planning.layout.problem.cost_model import BYTES, COUNT, DECIDES, in_unit
+from workbench.planning.layout.problem.image_layouts import (
     converts_layout,
     layout_of_images,
-    layout_problem,
     orders_beyond,
     other_layout,
     required_side,
     side_of,
-    start_of_chain,
 )
+from workbench.planning.layout.problem.orders import order_problem, reshape_problem
 from workbench.planning.layout.profile import load_profile
-from workbench.planning.layout.strategies.cut_conversions import (
-    converted_by,
-    cut_conversions,
-    remove_transposes_that_move_nothing,
-)
-from workbench.planning.precision.cast_cost import count_casts
+from workbench.planning.layout.strategies.order_conversions import fewest_reshapes
+from workbench.planning.precision.cast_cost import count_casts, start_of_chain
 from workbench.planning.precision.element_types import NotConvertible, float_call
 from workbench.planning.precision.joint import orders_and_types
 from workbench.planning.precision.joint.orders_and_types import order_and_type_problem
 from workbench.planning.precision.problem import precision_problem, type_side, written_side
 from workbench.planning.precision.strategies.precision_strategy import TypeChoices
-from workbench.planning.solvers.integer_program import solve_integer_program
-from workbench.planning.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE, CutSolution, solve_cut
+from workbench.planning.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
+from workbench.planning.solvers.solving import solve_integer_program
 from workbench.rewrite.core.dead_code import dead_node_removals
 
 FLOAT16 = DataType.FLOAT16
@@ -63,12 +61,17 @@ def test_a_graph_as_it_is_written_costs_what_its_transposes_move(make, weigh):
     compared = 0
     for seed in range(30):
         graph = sized(make(seed))
-        stated = layout_problem(graph, infer_layouts(graph), load_profile("npu"), weigh)
-        cost = stated.problem.cost(stated.written_sides)
+        stated = order_problem(graph, infer_layouts(graph), load_profile("nchw"), weigh)
+        if not all(None in perms for perms in stated.perms):
+            continue  # the target demands another layout of an operator
+        cost = stated.problem.cost([perms.index(None) for perms in stated.perms])
         counts = count_transposes(graph)
+        shared = {(node.inputs[0], perm_of(graph, node)) for node in graph.nodes_of(["Transpose"])}
+        chained = any(graph.producer(value).op == "Transpose" for value, _ in shared if graph.producer(value))
         wanted = (counts.bytes_moved, counts.transposes) if weigh == BYTES else (counts.transposes, counts.bytes_moved)
-        if cost is not None and not stated.inexact:
-            assert (in_unit(cost + stated.always), tie_break(cost + stated.always)) == wanted, seed
+        assert cost[0] + stated.always <= wanted[0]
+        if len(shared) == len(graph.nodes_of(["Transpose"])) and not chained:  # else one Transpose does for several
+            assert cost[0] + stated.always == wanted[0], seed
             compared += counts.transposes > 0
     assert compared > 4 or make is random_mixed_graph
 
@@ -108,62 +111,87 @@ FIXED = [((0, 0), None), (None, (0, 0))]
 FREE = ((0, 0), (0, 1))
 
 
-def layouts_of(text, target="npu", weigh=BYTES):
+def orders_of(text, target="npu", weigh=BYTES):
     graph = sized(typed(text))
-    return graph, layout_problem(graph, infer_layouts(graph), load_profile(target), weigh)
+    return order_problem(graph, infer_layouts(graph), load_profile(target), weigh)
 
 
 def test_operators_and_values_of_two_layouts():
-    graph, stated = layouts_of(f"""g (float[1,4,6,6] x) => (float[1,4,6,6] y, float[1,144] z) {WEIGHT} {{
+    stated = orders_of(f"""g (float[1,4,6,6] x) => (float[1,4,6,6] y, float[1,144] z) {WEIGHT} {{
         a = Conv(x, w)  b = Relu(a)  y = MaxPool<kernel_shape = [1,1]>(b)  z = Flatten(b) }}""")
-    assert (stated.nodes, stated.written_sides) == ((None, None, "Conv_a", "Relu_b", "MaxPool_y"), (0, 1, 0, 0, 0))
-    assert (stated.always, stated.inexact) == (0, "")
-    choices, values = parts(stated)
-    assert choices == [*FIXED, (None, (0, 1)), FREE, FREE]
-    assert values == [(0, (2,), 576, 576), (2, (3,), 576, 576), (3, (4, 0), 576, 576), (4, (0,), 576, 576)]
-    solution = solve_cut(stated.problem)
-    assert converted_by(stated, solution) == [
-        name for name, side in zip(stated.nodes[2:], solution.sides[2:], strict=True) if side
-    ]
-    assert converted_by(stated, CutSolution((0, 1, 1, 0, 1), 0, 0)) == ["Conv_a", "MaxPool_y"]
-    assert converted_by(stated, CutSolution((1, 0, 0, 0, 0), 0, 0)) == []
-    rewrites = list(
-        cut_conversions(
-            graph, ["Relu_b"], infer_layouts(graph), load_profile("npu"), lambda node, layout: f"is for {layout}"
-        )
-    )
-    (rewrite,) = rewrites
-    assert (
-        "Relu 'Relu_b' is for NHWC; " in rewrite.sentence
-        and rewrite.nodes == ("Relu_b",)
-        and rewrite.sentence.startswith(f"{rewrite.case}: ")
-    )
+    last = (0, 2, 3, 1)
+    assert stated.nodes == (None, None, "Conv_a", "Relu_b", "MaxPool_y", "Flatten_z")
+    assert stated.perms == ((None,), (None,), (last,), (None, last), (None, last), (None,))
+    assert (stated.always, stated.kept, stated.incomplete) == (0, 1, "")  # Flatten keeps its order
+    assert stated.problem.conversion_costs == ((576, 1, 0, 0),) * 5
+    written, turned = stated.problem.choices[3]
+    assert (written.cost, turned.cost) == ((0, 0, 0, 0), (0, 0, 0, 1))
+    assert written.gives == ((2, (1, 2, 3)),) and turned.gives == ((2, (2, 3, 1)),)  # a batch of 1 does not count
+    assert stated.chosen((0, 0, 0, 1, 0, 0)) == {"Conv_a": last, "Relu_b": last}
+    assert stated.problem.cost((0, 0, 0, 0, 0, 0)) == (2 * 576, 2, 0, 1)
+    solution = solve_integer_program(stated.problem)
+    assert stated.chosen(solution.forms) == {"Conv_a": last} and solution.cost == (2 * 576, 2, 0, 1)
 
 
 def test_a_broadcast_operand_is_turned_once_and_never_moved_where_it_is_thin():
-    _, stated = layouts_of(f"""g (float[1,4,6,8] x, float[4,6,8] k, float[4,1,1] thin) => (float[1,4,6,8] y) {WEIGHT} {{
+    stated = orders_of(f"""g (float[1,4,6,8] x, float[4,6,8] k, float[4,1,1] thin) => (float[1,4,6,8] y) {WEIGHT} {{
         a = Conv(x, w)  b = Mul(a, k)  c = Add(b, k)  y = Sub(c, thin) }}""")
-    _, values = parts(stated)
-    assert values[-2:] == [(0, (3, 4), 4 * 192, 4 * 192), (0, (5,), 0, 0)] and stated.inexact == ""
+    both = [0] * len(stated.nodes)
+    for name in ("Mul_b", "Add_c", "Sub_y"):
+        both[stated.nodes.index(name)] = stated.perms[stated.nodes.index(name)].index((0, 2, 3, 1))
+    assert stated.problem.cost(both)[:2] == (2 * 768 + 768, 3)  # x, y, and k once
+    assert stated.problem.cost([0] * len(both))[:2] == (2 * 768, 2)
+
+
+def test_orders_that_are_equal_in_memory_differ_by_a_reshape():
+    """Of a value that has them in one graph, and of no other."""
+    stated = orders_of(f"""g (float[1,4,6,6] x) => (float[1,4,1,1] y) {WEIGHT} {{
+        a = Conv(x, w)  b = GlobalAveragePool(a)  y = Relu(b) }}""")
+    written, pool, both = [0] * 5, [0, 0, 0, 1, 0], [0, 0, 0, 1, 1]
+    assert stated.nodes[2:] == ("Conv_a", "GlobalAveragePool_b", "Relu_y")
+    assert [stated.problem.cost(forms) for forms in (written, pool, both)] == [
+        (2 * 576, 2, 0, 1),  # x to the Conv, and back
+        (576, 1, 1, 2),  # x, and the pool's result reshaped
+        (576, 1, 1, 3),  # x, and the output reshaped
+    ]
+    assert stated.problem.conversion_costs[4:] == ((0, 0, 1, 0),) * 2  # b and y
+
+
+def test_only_reshapes_are_chosen_where_nothing_else_may_change():
+    text = f"""g (float[1,4,6,6] x) => (float[1,4,1,1] y) {WEIGHT} {{
+        a = Exp(x)  b = GlobalAveragePool(a)  c = Transpose<perm=[0,2,3,1]>(b)  d = Relu(c)
+        y = Transpose<perm=[0,3,1,2]>(d) }}"""
+    graph = sized(typed(text))
+    stated = reshape_problem(graph, infer_layouts(graph), load_profile("npu"), BYTES)
+    assert all(perms in ((None,), (None, (0, 3, 1, 2))) for perms in stated.perms)  # Relu alone
+    solution = solve_integer_program(stated.problem)
+    assert stated.chosen(solution.forms) == {"Relu_d": (0, 3, 1, 2)} and solution.cost == (0, 0, 0, 1)
 
 
 def test_a_transpose_to_neither_layout_may_take_either():
-    _, stated = layouts_of(
+    stated = orders_of(
         f"g (float[1,4,6,8] x) => (float[1,8,4,6] y) {WEIGHT} {{ a = Conv(x, w)  y = Transpose<perm=[0,3,1,2]>(a) }}"
     )
-    choices, values = parts(stated)
-    assert stated.nodes[-1] == "Transpose_y" and choices[-1] == ((768, 0), (768, 1)) and stated.always == 0
-    assert values == [(0, (2,), 768, 768), (2, (3,), 768, 768)]
+    assert stated.nodes == (None, None, "Conv_a")  # a Transpose is no operator
+    assert stated.problem.cost((0, 0, 0)) == (2 * 768, 2, 0, 1)
 
 
 def test_transposes_that_no_choice_affects_cost_always():
-    _, stated = layouts_of(
+    stated = orders_of(
         """g (bool c, float[2,3] x) => (float[3,2] y, float[3,2] z) {
         z = Transpose(x)
         y = If(c) <then_branch = t () => (float[3,2] p) { p = Transpose(x) }, else_branch = e () => (float[3,2] q) { q = Identity(z) }> }""",
         weigh=COUNT,
     )
-    assert in_unit(stated.always) == 2 and stated.problem.values == () and len(stated.nodes) == 2
+    assert stated.always == 1 and stated.problem.cost((0, 0, 0)) == (1, 24, 0, 0)  # the one in the body, and z
+
+
+def test_operators_that_keep_their_order_are_counted():
+    stated = orders_of("""g (float[2,3,4] x) => (float[4,2,3] y, float[2,12] f) {
+        t = Transpose<perm=[2,0,1]>(x)  y = Relu(t)  f = Flatten(x) }""")
+    assert stated.kept == 1 and stated.over.endswith("target name, where 1 operator keeps its own,")
+    assert replace(stated, kept=2_000).over.endswith(", where 2,000 operators keep their own,")
+    assert not replace(stated, kept=0).over.endswith(",")
 
 
 def test_sides_and_layouts():
@@ -204,7 +232,7 @@ def test_transposes_between_the_two_layouts_and_others():
         return converts_layout(graph, node, layouts)
 
     assert [start_of_chain(graph, value, converts) for value in "xabcyz"] == ["x", "a", "a", "a", "a", "z"]
-    assert orders_beyond(graph) == "other orders of axes, which optimal-any-order searches,"
+    assert orders_beyond(graph) == "other orders of axes, which optimal searches,"
     same = typed(
         f"g (float[1,4,6,8] x) => (float[1,6,8,4] y) {WEIGHT} {{ a = Conv(x, w)  y = Transpose<perm=[0,2,3,1]>(a) }}"
     )
@@ -215,7 +243,7 @@ def test_the_fewest_reshapes_are_left_where_nothing_moves():
     text = f"""g (float[1,1,1,4] x) => (float[1,4,1,1] y) {WEIGHT} {{
         a = Transpose<perm=[0,3,1,2]>(x)  b = Relu(a)  c = Transpose<perm=[0,2,3,1]>(b)  d = Exp(c)  y = Transpose<perm=[0,3,1,2]>(d) }}"""
     graph = typed(text)
-    for rewrite in remove_transposes_that_move_nothing(graph, load_profile("npu"), BYTES):
+    for rewrite in fewest_reshapes(graph, load_profile("npu"), BYTES):
         graph.apply(rewrite.edit)
     assert count_transposes(graph).bytes_moved == 0
 
@@ -244,10 +272,7 @@ def test_operators_and_values_of_two_types():
     _, counted = types_of(CASTS, COUNT, fixed={"Relu_a": FIRST_SIDE, "Exp_c": LAST_SIDE})
     choices, values = parts(counted)
     assert choices == [*FIXED, ((0, 0), None), (None, (0, 0)), FREE] and values[0] == (0, (2,), 1, 1)
-    assert (
-        tie_break(counted.problem.values[0].paid(FIRST_SIDE)) == 0
-        and counted.problem.values[0].paid(0) % 2**64 == 36 * 2**32
-    )
+    assert counted.problem.values[0].paid(FIRST_SIDE) % DECIDES == 36 * 2**32
 
 
 def test_inputs_and_outputs_whose_type_is_free():
@@ -327,16 +352,6 @@ def test_what_reads_the_rounded_numbers_of_a_free_input_reads_the_input():
             )[1]
         )[1]
     ]
-
-
-def test_a_transpose_behind_another_order_makes_the_costs_inexact():
-    _, stated = layouts_of(f"""g (float[2,4,6,8] x) => (float[8,4,6] y) {WEIGHT.replace(">", ", int64[1] z = {0}>")} {{
-        a = Conv(x, w)  b = ReduceMax<keepdims=0>(a, z)  y = Transpose<perm=[2,0,1]>(b) }}""")
-    assert (
-        stated.inexact == "a Transpose after ReduceMax 'ReduceMax_b' would merge with the one that restores its result"
-    )
-    choices, _ = parts(stated)
-    assert choices[-1] == ((0, 0), (768, 1)) and in_unit(stated.always) == 768
 
 
 # ---- orders and types together --------------------------------------------------

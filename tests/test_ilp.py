@@ -1,20 +1,18 @@
-"""The integer program against every assignment tried, and against the minimum cut where there are two orders."""
+"""The integer program against every assignment tried: by search, and by regions with a cut where there are two orders."""
 
 import itertools
 import random
+import time
 from dataclasses import replace
 
 import pytest
 
 from tests.test_cut import random_problem as random_cut
-from workbench.planning.solvers import integer_program, minimum_cut
+from workbench.planning.solvers import branching, integer_program, minimum_cut, two_orders
 from workbench.planning.solvers.binary_program import BinarySolution
-from workbench.planning.solvers.integer_program import (
-    Form,
-    IntegerProgram,
-    IntegerSolution,
-    solve_integer_program,
-)
+from workbench.planning.solvers.integer_program import Form, IntegerProgram, IntegerSolution
+from workbench.planning.solvers.regions import regions
+from workbench.planning.solvers.solving import solve_integer_program
 
 LABELS = ("NCHW", "NHWC", "NHCW", "CNHW")
 
@@ -57,14 +55,46 @@ def from_cut(problem: minimum_cut.CutProblem) -> IntegerProgram:
     return IntegerProgram(tuple(choices), tuple((value.weight,) for value in problem.values))
 
 
+def two_order_problem(seed: int) -> IntegerProgram:
+    """Up to 7 operators in order, each with one or two forms that use values in two orders, some on a side of their own.
+
+    A form may need a value in both orders, or only in one of them. Some orders cost something else than others.
+    """
+    draw = random.Random(seed)
+    size = draw.randint(2, 7)
+    choices = []
+    for index in range(size):
+        reads = [v for v in range(index) if draw.random() < 0.5]
+        turned = {value: draw.random() < 0.2 for value in (*reads, index)}
+        both = {value for value in reads if draw.random() < 0.1}
+        alone = {value for value in reads if draw.random() < 0.05}
+        forms = []
+        for side in draw.sample((0, 1), draw.choice((1, 2, 2))):
+            needs = [(v, order) for v in reads for order in (0, 1) if v in both or order == side ^ turned[v]]
+            needs = [use for use in needs if use[0] not in alone or side]
+            forms.append(
+                Form((draw.choice((0, 0, 5)), draw.randint(0, 1)), ((index, side ^ turned[index]),), (*needs,))
+            )
+        choices.append(tuple(forms))
+    costs = tuple((draw.randint(0, 9), 1) for _ in range(size))
+    asymmetric = {(v, 1): (draw.randint(0, 9), 0) for v in range(size) if draw.random() < 0.3}
+    return IntegerProgram(tuple(choices), costs, asymmetric)
+
+
+def by_search(problem: IntegerProgram) -> IntegerSolution:
+    return branching.search(problem, time.monotonic() + 60, (0,) * len(problem.choices))
+
+
 STARTS = [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (100, 200))]
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_the_program_is_what_brute_force_finds(start):
+@pytest.mark.parametrize("solve", [solve_integer_program, by_search])
+@pytest.mark.parametrize("draw", [random_problem, two_order_problem])
+def test_the_least_cost_is_what_brute_force_finds(draw, solve, start):
     for seed in range(start, start + 100):
-        problem = random_problem(seed)
-        solution = solve_integer_program(problem)
+        problem = draw(seed)
+        solution = solve(problem)
         assert solution.cost == problem.cost(solution.forms) == brute_force(problem), seed
         assert solution.lower_bound == solution.cost[0] and solution.gap == 0
 
@@ -76,7 +106,54 @@ def test_with_two_orders_it_is_the_minimum_cut(start):
         problem = replace(
             drawn, values=tuple(minimum_cut.SharedValue(v.producer, v.readers, v.weight) for v in drawn.values)
         )
-        assert solve_integer_program(from_cut(problem)).cost == (minimum_cut.solve_cut(problem).cost,), seed
+        program, least = from_cut(problem), (minimum_cut.solve_cut(problem).cost,)
+        assert by_search(program).cost == least == solve_integer_program(program).cost, seed
+        for region in regions(program):
+            two_orders.minimum_by_cut(region.problem)  # none needs a search
+
+
+def test_most_programs_of_two_orders_need_no_search():
+    """Without a value that is needed by one form alone, or on two sides of one operator."""
+    cut = other = 0
+    for seed in range(100):
+        for region in regions(two_order_problem(seed)):
+            try:
+                two_orders.minimum_by_cut(region.problem)
+                cut += 1
+            except two_orders.NotACut:
+                other += 1
+    assert cut > 4 * other > 0
+
+
+def test_regions_are_tied_by_values_that_forms_use_differently():
+    """Two pairs of operators; the first value of each ties the pair, and the last is read alike by all."""
+
+    def form(order, gives, *needs):
+        return Form((0,), ((gives, order),), (*((value, order) for value in needs), (4, "a")))
+
+    pairs = [tuple(form(order, *values) for order in "ab") for values in ((0,), (1, 0), (2,), (3, 2))]
+    given = (Form((0,), ((4, "a"),)),)
+    found = list(regions(IntegerProgram((*pairs, given), ((1,),) * 5)))
+    assert [region.choices for region in found] == [(0, 1), (2, 3)]
+    assert found[1].problem.choices[0][1] == Form((0,), ((2, "b"),))
+    assert found[1].problem.choices[-1] == (Form((0,)),)  # the value that all read is none of the region
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        Form((0,), needs=((0, "a"), (0, "b"), (0, "c"))),
+        Form((0,), gives=((0, "a"),), needs=((0, "b"),)),
+    ],
+    ids=["three orders", "given twice"],
+)
+def test_what_is_no_cut_is_searched(form):
+    gives = tuple(Form((0,), gives=((0, order),)) for order in "ab")
+    problem = IntegerProgram((gives, (form,)), ((3,),))
+    (region,) = regions(problem)
+    with pytest.raises(two_orders.NotACut):
+        two_orders.minimum_by_cut(region.problem)
+    assert solve_integer_program(problem).cost == brute_force(problem)
 
 
 def test_a_value_is_paid_once_for_each_order():
@@ -107,8 +184,8 @@ def test_the_same_problem_gives_the_same_forms():
 def test_without_time_the_first_forms_stay_and_nothing_is_proven():
     problem = IntegerProgram(((Form((3,)), Form((1,))), (Form((1,)),)), ())
     solution = solve_integer_program(problem, seconds=0)
-    assert (solution.forms, solution.cost, solution.lower_bound) == ((0, 0), (4,), 0)
-    assert solution.gap == 1.0
+    assert (solution.forms, solution.cost, solution.lower_bound) == ((0, 0), (4,), 1)
+    assert solution.gap == 0.75
 
 
 def test_a_problem_without_a_choice():
@@ -142,10 +219,10 @@ def test_the_largest_number_among_the_forms_of_a_choice_is_taken(monkeypatch):
     """The solver's are nearly 0 and nearly 1; without a solution the start stays."""
     problem = IntegerProgram(((Form((2,)), Form((1,))), (Form((1,)), Form((1,)))), ())
     found = BinarySolution([0.1, 0.999999, 0.0, 1.0], 2)
-    monkeypatch.setattr(integer_program, "minimize", lambda *arguments: found)
-    assert solve_integer_program(problem).forms == (1, 1)
+    monkeypatch.setattr(branching, "minimize", lambda *arguments: found)
+    assert by_search(problem).forms == (1, 1)
     found = BinarySolution(None, 1)
-    assert solve_integer_program(problem) == IntegerSolution((0, 0), (3,), 1)
+    assert by_search(problem) == IntegerSolution((0, 0), (3,), 1)
 
 
 def test_an_assignment_as_columns_keeps_every_row_at_its_cost():
@@ -153,7 +230,7 @@ def test_an_assignment_as_columns_keeps_every_row_at_its_cost():
     for seed in range(50):
         problem = random_problem(seed)
         forms = tuple(random.Random(seed).randrange(len(choice)) for choice in problem.choices)
-        program = integer_program._Program(problem)
+        program = branching._Program(problem)
         columns = program.as_columns(forms)
         assert {*columns} <= {0, 1} and len(columns) == len(program.costs(0))
         assert (

@@ -21,17 +21,18 @@ from workbench.ops.channels_last import plain_op
 from workbench.planning.layout.conversion.convert import convert
 from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.planning.layout.infer import infer_layouts
+from workbench.planning.layout.problem.image_layouts import layout_of_images, other_layout
 from workbench.planning.layout.problem.operator_benchmark import GivenTimes
-from workbench.planning.layout.problem.two_layouts import layout_of_images, layout_problem, other_layout
+from workbench.planning.layout.problem.orders import order_problem
 from workbench.planning.layout.profile import load_profile
 from workbench.planning.layout.strategies.strategy_facts import layout_facts, layout_step
+from workbench.planning.solvers.regions import regions
+from workbench.planning.solvers.two_orders import NotACut, minimum_by_cut
 from workbench.rewrite import PassContext, run_pass, with_options
 
 HEADER = '<ir_version: 11, opset_import: ["": 23]>\n'
 PRESETS = ("none", "normalize", "simplify")
-SMALLER_CLASS = [
-    name for name in passes.compared_strategies() if name not in ("optimal-any-order", "blocked", "measured")
-]
+SMALLER_CLASS = [name for name in passes.compared_strategies() if name not in ("blocked", "measured")]
 
 # What TorchScript writes for conv, relu, pool, view(x.size(0), -1), linear. Folding leaves the chain of shapes unread.
 VIEW = """g (float[N,3,32,32] x) => (float[N,10] y)
@@ -97,7 +98,7 @@ def test_optimal_is_the_least_of_a_random_network(tmp_path_factory, text, preset
 
 
 @pytest.mark.parametrize("target", ["cuda", "npu"])
-def test_what_no_cut_can_state_is_proven_by_a_program(target):
+def test_what_no_cut_can_state_is_proven_by_search(target):
     """A Transpose to a third order between two images, each of which may be in either layout."""
     graph = typed("""g (float[1,4,4,4] x, float[4,4,1,1] w) => (float[1,4,4,4] y) {
         a = Conv(x, w)
@@ -107,8 +108,10 @@ def test_what_no_cut_can_state_is_proven_by_a_program(target):
         d = MaxPool<kernel_shape=[1,1]>(r)
         y = Conv(d, w)
     }""")
-    before = layout_problem(graph, infer_layouts(graph, through_reshapes=True), load_profile(target))
-    assert before.inexact
+    stated = order_problem(graph, infer_layouts(graph, through_reshapes=True), load_profile(target))
+    with pytest.raises(NotACut):
+        for region in regions(stated.problem):
+            minimum_by_cut(region.problem)
     facts = layout_facts(run_pass(with_options(LayoutOptimal, {}), graph, PassContext(load_profile(target))))
     assert facts.certified and facts.lower_bound == count_transposes(graph).bytes_moved
 
@@ -137,7 +140,7 @@ SQUEEZED = with_weights(
     d=(2, 8, 1, 1),
     u=(8, 2, 1, 1),
 )
-CERTIFIED = ("layout_optimal", "layout_optimal_any_order", "layout_blocked", "precision_optimal_with_layout")
+CERTIFIED = ("layout_optimal", "layout_blocked", "precision_optimal_with_layout")
 
 
 @pytest.mark.parametrize("name", CERTIFIED)

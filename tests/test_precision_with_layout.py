@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
+from passes.layout.layout_optimal import LayoutOptimal
 from passes.precision.precision_optimal_with_layout import PrecisionOptimalWithLayout
 from tests.conftest import ROOT
 from tests.precision_graphs import random_image_graph, random_mixed_graph, random_quantized_graph
@@ -44,7 +44,7 @@ def traffic(graph: Graph) -> int:
 def solve(graph: Graph, target: str, *strategies: str) -> Step:
     """The last step. strategies: of precision, or "layout"."""
     for name in strategies:
-        pass_ = LayoutOptimalAnyOrder() if name == "layout" else precision_strategy(name, {})
+        pass_ = LayoutOptimal() if name == "layout" else precision_strategy(name, {})
         step = run_pass(pass_, graph, PassContext(load_profile(target)), check_each=True)
     return step
 

@@ -192,9 +192,7 @@ def test_the_layout_that_is_wanted_of_an_operator():
     assert "Transpose" not in demandable_operators() and demandable_operators()[0] == "AveragePool"
 
 
-@pytest.mark.parametrize(
-    "name", ["greedy", "convert-layout", "record-then-insert", "insert-and-cancel", "optimal", "optimal-any-order"]
-)
+@pytest.mark.parametrize("name", ["greedy", "convert-layout", "record-then-insert", "insert-and-cancel", "optimal"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(("demands", "last"), [(FIRST, "MaxPool"), (LAST, "Conv")], ids=["pool last", "conv last"])
 def test_each_strategy_gives_each_operator_its_layout(name, layout, demands, last):

@@ -153,7 +153,7 @@ def test_search_finds_by_name_operator_shape_and_layout_over_all_that_ever_was()
     assert len(found.hits) == 3 and found.total == 49
 
 
-@pytest.mark.parametrize("strategy", ["greedy", "record_then_insert", "convert_layout", "blocked", "optimal_any_order"])
+@pytest.mark.parametrize("strategy", ["greedy", "record_then_insert", "convert_layout", "blocked", "optimal"])
 def test_every_strategys_moments_have_a_picture(strategy):
     target = "blocked" if strategy == "blocked" else "npu"
     history = sample_history("tvm_two_convs_nhwc", f"layout_{strategy}", "dead_nodes", target=target)

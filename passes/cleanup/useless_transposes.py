@@ -11,7 +11,7 @@ from workbench.ir import Edit, Graph, Node, constant
 from workbench.ir.permutation import inverse, is_identity, permuted
 from workbench.planning.layout.conversion.convert import is_only_reader
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.analyses.across_views import merged_with_view
+from workbench.rewrite.analyses.across_views import merged_with_view, transposed_between_views
 from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes, remaining_permutation
 from workbench.rewrite.analyses.reshapes import VIEWS
 from workbench.rewrite.core.guards import (
@@ -28,6 +28,10 @@ from workbench.rewrite.core.guards import (
 
 def match_view(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     return merged_with_view(graph, node)
+
+
+def match_between_views(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
+    return transposed_between_views(graph, node)
 
 
 # ---- before a reduction --------------------------------------------------------------------
@@ -112,10 +116,11 @@ def match_reduction(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class UselessTransposes(Pass):
-    """Three cases:
+    """Four cases:
 
     - a Transpose that moves only axes of size 1 merges with an adjacent Reshape, Flatten, Squeeze or Unsqueeze into
       one Reshape;
+    - a Transpose between two of these that only add and remove axes of size 1 becomes a Transpose of their operand;
     - a reduction after a Transpose reads the operand of the Transpose. If the remaining axes keep their order, the
       Transpose is removed. Otherwise it moves to after the reduction, where it moves fewer elements;
     - a Reshape, Flatten, Squeeze or Unsqueeze before a reduction of all elements is removed.
@@ -165,6 +170,58 @@ class UselessTransposes(Pass):
                         y = Unsqueeze(t, i)
                     }""",
                     "the shape of 'y' cannot be written as a constant operand of Reshape",
+                ),
+            ),
+            exactness=Exactness.BIT_EXACT,
+        ),
+        Rule(
+            "between views",
+            ("Transpose",),
+            match_between_views,
+            Example(
+                before="""g (float[1,N,3,8] x) => (float[1,3,8,N] y) <int64[1] first = {0}> {
+                    a = Squeeze(x, first)
+                    b = Transpose<perm=[1,2,0]>(a)
+                    y = Unsqueeze(b, first)
+                }""",
+                after="g (float[1,N,3,8] x) => (float[1,3,8,N] y) { y = Transpose<perm=[0,2,3,1]>(x) }",
+                sentences=(
+                    "Squeeze 'Squeeze_a' and Unsqueeze 'Unsqueeze_y' only change axes of size 1 around Transpose "
+                    "'Transpose_b': perm [0, 2, 3, 1] of 'x'; 2 nodes fewer",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[1,6,4] x) => (float[1,4,2,3] y) <int64[1] first = {0}, int64[4] s = {1, 4, 2, 3}> {
+                        a = Squeeze(x, first)
+                        b = Transpose<perm=[1,0]>(a)
+                        y = Reshape(b, s)
+                    }""",
+                    "Reshape 'Reshape_y' does not give 'x' with its axes in another order",
+                ),
+                Refusal(
+                    """g (float[2,3,4] x) => (float[4,6,1] y) <int64[2] s = {6, 4}, int64[1] last = {2}> {
+                        a = Reshape(x, s)
+                        b = Transpose<perm=[1,0]>(a)
+                        y = Unsqueeze(b, last)
+                    }""",
+                    "Reshape 'Reshape_a' does more than add and remove axes of size 1",
+                ),
+                Refusal(
+                    """g (float[1,6,4] x) => (float[4,6] y) <int64[1] first = {0}> {
+                        a = Squeeze(x, first)
+                        b = Transpose<perm=[1,0]>(a)
+                        y = Relu(b)
+                    }""",
+                    "what reads Transpose 'Transpose_b' is no Reshape, Flatten, Squeeze or Unsqueeze",
+                ),
+                Refusal(
+                    """g (float[1,6,1] x) => (float[1,1,6] y) <int64[1] first = {0}> {
+                        a = Squeeze(x, first)
+                        b = Transpose<perm=[1,0]>(a)
+                        y = Unsqueeze(b, first)
+                    }""",
+                    "Transpose 'Transpose_b' moves no element, or its shape is not known",
                 ),
             ),
             exactness=Exactness.BIT_EXACT,

@@ -18,13 +18,13 @@ from workbench.planning.layout.layout_facts import LayoutFacts
 from workbench.planning.layout.problem.blocked import BLOCK, OperandLayout, block_problem
 from workbench.planning.layout.problem.blocked_conversion import convert_to_blocks, one_conversion_per_layout
 from workbench.planning.layout.problem.cost_model import BYTES, COUNT
+from workbench.planning.layout.problem.image_layouts import layout_of_images, orders_beyond, other_layout
 from workbench.planning.layout.problem.orders import proof
 from workbench.planning.layout.problem.transpose_classes import one_transpose_per_order
-from workbench.planning.layout.problem.two_layouts import layout_of_images, orders_beyond, other_layout
 from workbench.planning.layout.profile import Profile
-from workbench.planning.layout.strategies.cut_conversions import remove_transposes_that_move_nothing
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.planning.solvers.integer_program import solve_integer_program
+from workbench.planning.layout.strategies.order_conversions import fewest_reshapes
+from workbench.planning.solvers.solving import solve_integer_program
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 
 _AUTO = "auto"
@@ -161,7 +161,7 @@ class LayoutBlocked(LayoutStrategy):
         made = infer_layouts(graph) | dict.fromkeys(blocked.values(), f"NCHW{block}c")
         yield from rewrite_each(one_conversion_per_layout(graph, made, block, self.weigh), "tidied")
         yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
-        yield from remove_transposes_that_move_nothing(graph, target, self.weigh)
+        yield from fewest_reshapes(graph, target, self.weigh)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         yield from _refused(graph, problem.refused, block, layouts)
         over = f"no choice among NCHW, NHWC and NCHW{block}c for the operators that have those forms"

@@ -103,11 +103,11 @@ class LayoutMeasured(LayoutStrategy):
         preferred = _preferred_layouts(graph, layouts, target)
         timer = context.find(OperatorTimer)
         transposes = _TransposeTimes.filled(preferred, OperatorTimes(graph, target, timer), self.device, self.dtype)
-        converted = []
+        converted: dict[str, Permutation] = {}
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
             rewrite = _converted(graph, graph.node(name), preferred.get(name), transposes, target)
             if rewrite is not None:
-                converted.append(name)
+                converted[name] = preferred[name][1]
                 yield rewrite
                 continue
             reason = f"{STAYS}: {graph.node(name)} keeps {{layout}}"
@@ -142,9 +142,9 @@ class _TransposeTimes:
     ) -> _TransposeTimes:
         """Measures all times that the walk may need. Raises UserError if nothing can be timed."""
         graph, moves = times.graph, {}
-        for name, (layout, perm) in preferred.items():
+        for name, (_, perm) in preferred.items():
             node = graph.node(name)
-            times.request_operator(node, perm, layout)
+            times.request_operator(node, perm)
             values = (*node.operands, *filter(None, node.outputs))
             moves.update({v: perm for v in values if graph.rank_of(v) == len(perm) and v not in graph.constants})
         for value, perm in moves.items():
@@ -171,10 +171,12 @@ class _TransposeTimes:
 def _converted(
     graph: Graph, node: Node, preferred: _Preferred | None, transposes: _TransposeTimes, target: Profile
 ) -> Rewrite | None:
-    timed = transposes.times.operator(node.name)
-    if preferred is None or timed is None:
+    if preferred is None:
         return None
     layout, perm = preferred
+    timed = transposes.times.operator(node.name, perm)
+    if timed is None:
+        return None
     try:
         conversion = convert(graph, node, perm, layout, target)
     except NotPermutable:

@@ -1,4 +1,4 @@
-"""Minimum data movement: the layout of each operator from a minimum cut, with the proof."""
+"""Minimum data movement: the order of axes of each operator from one problem over all values, with the proof."""
 
 from __future__ import annotations
 
@@ -7,66 +7,53 @@ from dataclasses import dataclass, replace
 
 from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.ir import Graph, Node
+from workbench.ir.permutation import Permutation
 from workbench.planning.layout.conversion.convert import store_weights, why_there
 from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.planning.layout.infer import infer_layouts
 from workbench.planning.layout.layout_facts import LayoutFacts
-from workbench.planning.layout.problem.blocked import block_problem
-from workbench.planning.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
+from workbench.planning.layout.problem.cost_model import BYTES, COUNT, TIME
 from workbench.planning.layout.problem.operator_benchmark import OperatorTimer
-from workbench.planning.layout.problem.orders import BELOW_BOUND, proof
+from workbench.planning.layout.problem.orders import order_problem, proof, timed_order_problem
 from workbench.planning.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
 from workbench.planning.layout.problem.transpose_classes import one_transpose_per_order
-from workbench.planning.layout.problem.two_layouts import (
-    LayoutProblem,
-    layout_problem,
-    orders_beyond,
-    timed_problem,
-)
 from workbench.planning.layout.profile import Profile
-from workbench.planning.layout.strategies.cut_conversions import (
-    converted_by,
-    cut_conversions,
-    remove_transposes_that_move_nothing,
-)
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
+from workbench.planning.layout.strategies.order_conversions import order_conversions
 from workbench.planning.layout.strategies.rounds import until_nothing_changes
-from workbench.planning.solvers.integer_program import IntegerSolution, solve_integer_program
-from workbench.planning.solvers.minimum_cut import CutSolution, solve_cut
+from workbench.planning.solvers.solving import solve_integer_program
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
-
-_OVER = "no choice between channels first and last for the operators that run in both"
-_SECONDS = 60  # time limit of the search, if it is an integer program
 
 
 @dataclass(frozen=True)
 class LayoutOptimal(LayoutStrategy):
-    """Chooses channels first or channels last for each operator so that the least is moved in total.
+    """Chooses for each operator one of the orders of axes that the graph's Transposes and the target name, at the least
+    total cost.
 
-    - The layout of an operator that the target demands is fixed; one that cannot be converted keeps
-      its layout; every other runs where it costs least.
-    - A value is transposed once, however many operators read it in the other layout.
+    - An operator may run in any order that reaches it through operators that propagate it, Tensors too: the
+      Transposes that split and join attention heads are chosen like those around images. One that the target
+      demands is fixed; one that cannot be converted keeps its order.
+    - A value is transposed once for each order in which it is read, whatever the number of readers.
     - Existing Transposes may stay or be removed, as new ones.
     - A Transpose that moves only axes of size 1 is a Reshape, which moves nothing.
     - A broadcast operand of lower rank is reshaped, which is free; one whose axes must be permuted
       is transposed once for all its readers.
     - Of choices with the same cost, the one with the fewest Reshapes is taken, then the one that
       changes the fewest operators.
-    - To minimize time, every operator and Transpose is timed on the device in both layouts, and the
+    - To minimize time, every operator and Transpose is timed on the device in each order, and the
       least sum of all times is chosen; the target's demands are then not binding.
 
-    The bound of the result is the maximum flow: no choice of channels first or last for the operators
-    that run in both moves less. The result is certified if it moves exactly that, but not if the size
-    of a moved value is not known. Transposes of Tensors, and to other orders of axes, count but stay.
+    Parts of the graph that share no value with a choice are solved alone. Where each value has two orders, the bound is
+    the maximum flow, else the solver's; the gap is the part of the cost that is left to prove. A result is certified
+    if it has no gap and moves exactly the bound, but not if the size of a moved value is not known. If a value would
+    have more than six orders besides its own, the others are omitted, and there is no bound.
 
-    Some costs cannot be stated as a cut: that of a Transpose to a third order between two values that may
-    both change. The same choice is then an integer program, and its bound is that of the solver.
-
-    Source: minimum s-t cut, Ford and Fulkerson 1956; shared values as hyperedges, Lawler 1973.
+    Source: minimum s-t cut, Ford and Fulkerson 1956; shared values as hyperedges, Lawler 1973; more than two orders:
+    multiway cut (Dahlhaus et al. 1994) as an integer program, HiGHS (Huangfu and Hall 2018).
     """
 
     strategy = "optimal"
-    title = "Layout: proven minimum of channels first and last"
+    title = "Layout: proven minimum of the orders of axes in use"
 
     weigh: str = option(
         BYTES,
@@ -79,6 +66,8 @@ class LayoutOptimal(LayoutStrategy):
         "The element type in which operators are timed: that of the run to be fast.",
         choices=TIMED_IN,
     )
+
+    seconds: int = option(60, "Time limit of the search, in seconds; then the best found, with its gap.", least=1)
 
     extra_examples = (
         Example(
@@ -142,12 +131,52 @@ class LayoutOptimal(LayoutStrategy):
                 "case 1, CNN to CNN: Mul 'Mul_y' runs in NHWC, which costs least; nothing moved",
             ),
         ),
+        Example(
+            title="A Slice of an attention's keys: one Transpose, not two, after it, where there is less to move",
+            target="cuda",
+            before="""g (float[1,4,2,3] k, float[1,2,4,3] q) => (float[1,2,4,2] y)
+                <int64[1] start = {0}, int64[1] end = {2}, int64[1] axis = {2}> {
+                by_head = Transpose<perm=[0,2,1,3]>(k)
+                taken = Slice(by_head, start, end, axis)
+                turned = Transpose<perm=[0,1,3,2]>(taken)
+                y = MatMul(q, turned)
+            }""",
+            after="""g (float[1,4,2,3] k, float[1,2,4,3] q) => (float[1,2,4,2] y)
+                <int64[1] start = {0}, int64[1] end = {2}, int64[1] axis_0213 = {1}> {
+                taken_0213 = Slice(k, start, end, axis_0213)
+                turned = Transpose<perm=[0,2,3,1]>(taken_0213)
+                y = MatMul(q, turned)
+            }""",
+            sentences=(
+                "case 4, Tensor to Tensor: Slice 'Slice_taken' runs on axes [0, 2, 1, 3], which costs least; "
+                "nothing moved",
+                "perm [0, 2, 1, 3] then [0, 1, 3, 2] is [0, 2, 3, 1]; 12 elements no longer moved",
+            ),
+        ),
+        Example(
+            title="The same order by two paths: one path is enough",
+            target="cuda",
+            before="""g (float[2,3,4] x) => (float[3,2,4] a, float[3,4,2] y) {
+                a = Transpose<perm=[1,0,2]>(x)
+                b = Transpose<perm=[0,2,1]>(a)
+                c = Transpose<perm=[1,2,0]>(x)
+                y = Sub(b, c)
+            }""",
+            after="""g (float[2,3,4] x) => (float[3,2,4] a, float[3,4,2] y) {
+                a = Transpose<perm=[1,0,2]>(x)
+                b = Transpose<perm=[1,2,0]>(x)
+                y = Sub(b, b)
+            }""",
+            sentences=(
+                "'x' is read in 2 other orders and transposed 3 times; once for each, 24 elements no longer moved",
+            ),
+        ),
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         if self.weigh == TIME:
             return self._round(graph, context)
-        return until_nothing_changes(lambda: self._round(graph, context))
+        return until_nothing_changes(graph, lambda: self._round(graph, context))
 
     def _round(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.get(Profile)
@@ -156,67 +185,34 @@ class LayoutOptimal(LayoutStrategy):
         layouts = infer_layouts(graph, through_reshapes=True)
         times = OperatorTimes(graph, target, context.find(OperatorTimer))
         if self.weigh == TIME:
-            problem = timed_problem(graph, layouts, target, times, self.device, self.dtype)
+            problem = timed_order_problem(graph, layouts, target, times, self.device, self.dtype)
         else:
-            problem = layout_problem(graph, layouts, target, self.weigh)
-        solved: IntegerSolution | CutSolution
-        if problem.inexact and self.weigh != TIME:
-            solved, always, converted = _solved_as_program(graph, layouts, target, self.weigh)
-        else:
-            solved, always = solve_cut(problem.problem), problem.always
-            converted = converted_by(problem, solved)
-        yield from cut_conversions(
-            graph, converted, layouts, target, lambda node, layout: _reason(node, layout, target, times)
-        )
-        if isinstance(solved, IntegerSolution):
-            yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
-            yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
-            yield from remove_transposes_that_move_nothing(graph, target, self.weigh)
+            problem = order_problem(graph, layouts, target, self.weigh)
+        solution = solve_integer_program(problem.problem, self.seconds)
+        perms = problem.chosen(solution.forms)
+
+        def reason(node: Node, where: str) -> str:
+            return _reason(node, where, perms[node.name], target, times)
+
+        yield from order_conversions(graph, perms, layouts, target, reason)
+        yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
+        yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
         yield from rewrite_each(tidy_transposes(graph), "tidied")
-        if isinstance(solved, IntegerSolution):
-            beyond = orders_beyond(graph)
-            return proof(count_transposes(graph), self.weigh, solved, always, target, over=_OVER, beyond=beyond)
-        proved = self._proof(graph, problem, solved, target)
-        return replace(proved, device=times.device, times=times.rows(converted))
-
-    def _proof(self, graph: Graph, problem: LayoutProblem, solution: CutSolution, target: Profile) -> LayoutFacts:
-        """The bound, and whether the converted graph reaches it."""
-        after, cost = count_transposes(graph), solution.cost + problem.always
-        bytes_of_cost = in_unit(cost) if self.weigh == BYTES else tie_break(cost)
-        reaches_cost = after.transposes == in_unit(cost) if self.weigh == COUNT else after.bytes_moved == bytes_of_cost
-        bound = in_unit(solution.lower_bound + problem.always)
-        reached = {COUNT: after.transposes, BYTES: after.bytes_moved}.get(self.weigh, bound)
-        unknown = 0 if self.weigh == COUNT else after.unknown  # Transposes of unknown size count as 0
-        inexact = problem.inexact or (BELOW_BOUND if reached < bound and not unknown else "")
-        exact = not inexact and not unknown
-        return LayoutFacts(
-            weigh=self.weigh,
-            over=_OVER,
-            beyond=orders_beyond(graph),
-            unknown=unknown,
-            inexact=inexact,
-            lower_bound=bound if exact else None,
-            certified=exact and reaches_cost and in_unit(cost) == bound,
-            demanded=tuple(target.required_layouts),
+        facts = proof(
+            count_transposes(graph),
+            self.weigh,
+            solution,
+            problem.always,
+            target,
+            over=problem.over,
+            incomplete=problem.incomplete,
         )
+        return replace(facts, device=times.device, times=times.rows(perms))
 
 
-def _solved_as_program(
-    graph: Graph, layouts: dict[str, str], target: Profile, weigh: str
-) -> tuple[IntegerSolution, int, list[str]]:
-    """The solution of the integer program, what no choice affects, and the operators that it converts."""
-    problem = block_problem(graph, layouts, target, 1, weigh)
-    solution = solve_integer_program(problem.problem, _SECONDS)
-    chosen = zip(problem.nodes, problem.operand_layouts, solution.forms, strict=True)
-    converted = [
-        name for name, operand_layouts, form in chosen if name is not None and operand_layouts[form] is not None
-    ]
-    return solution, problem.always, converted
-
-
-def _reason(node: Node, layout: str, target: Profile, times: OperatorTimes) -> str:
-    timed = times.operator(node.name)
-    if timed is not None:
-        as_written, converted = (f"{time / 1e3:,.1f} us" for time in timed)
-        return f"runs in {layout}, where it takes {converted} instead of {as_written}"
-    return why_there(node, f"in {layout}", target)
+def _reason(node: Node, where: str, perm: Permutation, target: Profile, times: OperatorTimes) -> str:
+    timed = times.operator(node.name, perm)
+    if timed is None:
+        return why_there(node, where, target)
+    as_written, converted = (f"{time / 1e3:,.1f} us" for time in timed)
+    return f"runs {where}, where it takes {converted} instead of {as_written}"

@@ -12,14 +12,13 @@ from workbench.planning.layout.conversion.transpose_cleanup import tidy_transpos
 from workbench.planning.layout.infer import infer_layouts
 from workbench.planning.layout.problem.cost_model import BYTES
 from workbench.planning.layout.profile import Profile
-from workbench.planning.layout.strategies.cut_conversions import remove_transposes_that_move_nothing
-from workbench.planning.layout.strategies.order_conversions import order_conversions
+from workbench.planning.layout.strategies.order_conversions import fewest_reshapes, order_conversions
 from workbench.planning.precision.joint.conversion_classes import conversion_classes
 from workbench.planning.precision.joint.orders_and_types import order_and_type_problem
 from workbench.planning.precision.joint.rearranging import rearranged_conversions
 from workbench.planning.precision.precision_facts import TRAFFIC
 from workbench.planning.precision.strategies.precision_strategy import ChosenTypes, PrecisionStrategy, TypeChoices
-from workbench.planning.solvers.integer_program import solve_integer_program
+from workbench.planning.solvers.solving import solve_integer_program
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
 
 
@@ -28,14 +27,14 @@ class PrecisionOptimalWithLayout(PrecisionStrategy):
     """Chooses the type and the order of axes of each operator so that Casts and Transposes together read and write the
     fewest bytes.
 
-    - Types are fixed as for `precision_optimal`, orders as for `layout_optimal_any_order`; every other operator runs
+    - Types are fixed as for `precision_optimal`, orders as for `layout_optimal`; every other operator runs
       in the order and the type that cost least.
     - A Transpose of a float16 value reads and writes half the bytes. So a value that is read in another order and in
       float16 is cast first and transposed then, and back the other way around.
     - With `io=as-computed` inputs and outputs get the narrower type as for `precision_optimal`.
     - A value is given once in each order and type in which it is read, however many operators read it there.
 
-    The bound of the result is the solver's, as for `layout_optimal_any_order`. Layouts and types that are chosen one
+    The bound of the result is the solver's, as for `layout_optimal`. Layouts and types that are chosen one
     after the other cost more where the cheapest layout is another in the other type.
 
     Does not apply to operators that `keep` names, whose numbers leave the range of the narrower type in a recorded run,
@@ -107,5 +106,5 @@ class PrecisionOptimalWithLayout(PrecisionStrategy):
             yield rewrite
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(rearranged_conversions(graph, choices.narrow, casts), "tidied")
-        yield from remove_transposes_that_move_nothing(graph, choices.target, BYTES)
+        yield from fewest_reshapes(graph, choices.target, BYTES)
         yield from rewrite_each(tidy_transposes(graph), "tidied")

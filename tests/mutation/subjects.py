@@ -27,12 +27,13 @@ SUBJECTS = {
     "metrics": Subject(("workbench/analysis/metrics/*.py",), ("metrics", "useless_transposes")),
     "cuts": Subject(
         (
-            "workbench/planning/layout/problem/two_layouts.py",
-            "workbench/planning/layout/strategies/cut_conversions.py",
+            "workbench/planning/layout/problem/orders.py",
+            "workbench/planning/layout/problem/operator_orders.py",
+            "workbench/planning/layout/strategies/order_conversions.py",
             "workbench/planning/precision/problem.py",
             "workbench/planning/precision/joint/orders_and_types.py",
         ),
-        ("cut_problems", "layout_optimal", "precision_with_layout"),
+        ("cut_problems", "layout_optimal", "layout_orders", "precision_with_layout"),
     ),
     "checker": Subject(
         ("workbench/checker/*.py",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from workbench.analysis.inference.bound_shapes import bound_shape
@@ -23,6 +23,15 @@ class CastCounts:
     casts: int
     bytes: int
     unknown: int = 0
+
+
+def start_of_chain(graph: Graph, value: str, converts: Callable[[Node], bool]) -> str:
+    """The value from which a chain of nodes that convert it, each with one operand, leads to `value`."""
+    producer = graph.producer(value)
+    while producer is not None and converts(producer):
+        value = producer.inputs[0]
+        producer = graph.producer(value)
+    return value
 
 
 def computed_before_run(graph: Graph) -> set[str]:

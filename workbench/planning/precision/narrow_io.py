@@ -11,7 +11,7 @@ from workbench.analysis.metrics.transpose_cost import elements, known_sum
 from workbench.ir import DataType, Edit, Graph, Node
 from workbench.ir.narrowed_io import IN_FLOAT32, INPUT_TYPE, OUTPUT_TYPE
 from workbench.ir.types import TensorType, numpy_name
-from workbench.planning.layout.problem.two_layouts import start_of_chain
+from workbench.planning.precision.cast_cost import start_of_chain
 from workbench.planning.precision.element_types import NARROW_TYPES, WIDE, dtype_of
 
 AS_IN_MODEL, AS_COMPUTED = "float32", "as-computed"  # element types of inputs and outputs, as --io names them

@@ -11,8 +11,8 @@ from workbench.analysis.inference.bound_shapes import bound_shape
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.types import numpy_name
 from workbench.ops.channels_last import plain_op
-from workbench.planning.layout.problem.two_layouts import start_of_chain
 from workbench.planning.layout.profile import Profile
+from workbench.planning.precision.cast_cost import start_of_chain
 from workbench.planning.precision.element_types import (
     FloatCall,
     dtype_of,

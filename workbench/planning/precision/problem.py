@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph, Node
 from workbench.planning.layout.problem.cost_model import BYTES, DECIDES
-from workbench.planning.layout.problem.two_layouts import start_of_chain
-from workbench.planning.precision.cast_cost import bytes_converted, computed_before_run
+from workbench.planning.precision.cast_cost import bytes_converted, computed_before_run, start_of_chain
 from workbench.planning.precision.element_types import WIDE, FloatCall, is_float, is_type_cast, reads_rounded
 from workbench.planning.precision.narrow_io import before_casts
 from workbench.planning.precision.type_times import TypeTimes

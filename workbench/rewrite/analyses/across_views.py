@@ -43,6 +43,39 @@ def merged_with_view(graph: Graph, node: Node) -> Rewrite:
     return Rewrite(edit, sentence, (first.name, node.name))
 
 
+def transposed_between_views(graph: Graph, node: Node) -> Rewrite:
+    """The rewrite of a view, the Transpose `node` and a view as one Transpose, where the views only add and remove axes
+    of size 1.
+
+    Raises NoMatch if they do more, if the Transpose moves no element, or if a value between is read elsewhere.
+    """
+    first = require_producer(graph, node.inputs[0], VIEWS, node)
+    users = graph.users(node.outputs[0])
+    if len(users) != 1 or users[0].op not in VIEWS:
+        raise NoMatch(f"what reads {node} is no Reshape, Flatten, Squeeze or Unsqueeze")
+    last = users[0]
+    require_single_use(graph, node, first)
+    require_single_use(graph, last, node)
+    source, result = first.inputs[0], last.outputs[0]
+    shape, between, turned = graph.shape(source), graph.shape(node.inputs[0]), permutation(graph, node)
+    if shape is None or between is None or not moves_data(turned, between):
+        raise NoMatch(f"{node} moves no element, or its shape is not known")
+    axes = [axis for axis, dim in enumerate(shape) if dim != 1]
+    at = [axis for axis, dim in enumerate(between) if dim != 1]
+    if None in shape or [shape[axis] for axis in axes] != [between[axis] for axis in at]:
+        raise NoMatch(f"{first} does more than add and remove axes of size 1")
+    moved = iter([axes[at.index(axis)] for axis in turned if axis in at])
+    ones = iter([axis for axis, dim in enumerate(shape) if dim == 1])
+    dims = graph.shape(result) or ()
+    perm = tuple(next(ones if dim == 1 else moved, -1) for dim in dims)
+    if len(dims) != len(shape) or -1 in perm or [shape[axis] for axis in perm] != list(dims):
+        raise NoMatch(f"{last} does not give '{source}' with its axes in another order")
+    transpose = node.replace(inputs=(source,), outputs=(result,), attributes={**node.attributes, "perm": perm})
+    names = (first.name, node.name, last.name)
+    sentence = f"{first} and {last} only change axes of size 1 around {node}: perm {list(perm)} of '{source}'"
+    return Rewrite(Edit(remove=names, insert=(transpose,)), f"{sentence}; 2 nodes fewer", names)
+
+
 def _require_view(graph: Graph, node: Node) -> None:
     """Raises NoMatch for a Transpose that may move elements in memory."""
     if node.op != "Transpose":

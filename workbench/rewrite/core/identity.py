@@ -42,7 +42,9 @@ RENAMED_PASSES = {
     "drop_zero_states": "remove_zero_states",
     "feed_inputs": "relayout_inputs",
     "give_outputs": "relayout_outputs",
+    "layout_optimal_any_order": "layout_optimal",
 }  # former names, read in version 0.2
+RENAMED_STRATEGIES = {"optimal-any-order": "optimal"}  # of layout strategies
 
 
 class RewriteId(NamedTuple):

@@ -4,8 +4,7 @@ There are ten to a hundred, not the full product. A pipeline begins with one of 
 `normalize`, the preset `simplify`. These combinations are left out:
 
 - Layout strategies that only repeat another's result on most models (`record-then-insert`, `insert-and-cancel`,
-  `convert-layout`, `optimal-any-order`), and `blocked`, since our executor undoes and repeats its blocking around each
-  convolution.
+  `convert-layout`), and `blocked`, since our executor undoes and repeats its blocking around each convolution.
 - Layouts for ONNX Runtime: a channels-last function is computed by its body, Transpose, operator, Transpose, which is
   more work than the operator alone.
 - Fused patterns for ONNX Runtime, which inlines them and fuses by itself; for `fused`, which groups all operators; and

@@ -17,6 +17,7 @@ from workbench.pipeline.registry.reading import layout_strategy, preset, shortes
 from workbench.planning.layout.profile import Profile
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
 from workbench.rewrite import Pass
+from workbench.rewrite.core.identity import RENAMED_STRATEGIES
 
 OPTIMIZE = "optimize"
 _LAYOUT, _PRESET, _PASSES = "layout:", "preset:", "passes:"
@@ -111,7 +112,7 @@ def _is_known(key: str) -> bool:
     """Whether a key, which may come from a link, is that of a pipeline that exists here."""
     kind, _, name = key.partition(":")
     if f"{kind}:" == _LAYOUT:
-        return name == _NONE or name in library.strategies()
+        return name == _NONE or RENAMED_STRATEGIES.get(name, name) in library.strategies()
     if f"{kind}:" == _PRESET:
         return name in library.presets()
     if f"{kind}:" != _PASSES:

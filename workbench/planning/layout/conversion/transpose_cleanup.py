@@ -13,7 +13,7 @@ from workbench.ir import Edit, Graph, Node, constant
 from workbench.ir.permutation import compose, is_identity, moves_data, perm_of, permuted
 from workbench.planning.layout.conversion.convert import is_only_reader
 from workbench.planning.layout.conversion.reshape import reshape_to
-from workbench.rewrite.analyses.across_views import merged_across, merged_with_view
+from workbench.rewrite.analyses.across_views import merged_across, merged_with_view, transposed_between_views
 from workbench.rewrite.analyses.reshapes import VIEWS
 from workbench.rewrite.core.guards import is_same_shape
 from workbench.rewrite.core.rule import NoMatch
@@ -105,16 +105,18 @@ def _repeated(graph: Graph, node: Node) -> EditWithSentence | None:
 
 
 def _merged_with_views(graph: Graph) -> Iterator[EditWithSentence]:
-    """A view and a Transpose that moves only axes of size 1 become one Reshape."""
-    for name in [node.name for node in graph.nodes_of((*VIEWS, "Transpose"))]:
-        node = graph.find(name)
-        if node is None:
-            continue
-        try:
-            rewrite = merged_with_view(graph, node)
-        except NoMatch:
-            continue
-        yield rewrite.edit, rewrite.sentence, rewrite.nodes
+    """A view and a Transpose that moves only axes of size 1 become one Reshape; a Transpose between views that only add
+    and remove such axes is one of their operand."""
+    for merge, operators in ((merged_with_view, (*VIEWS, "Transpose")), (transposed_between_views, ("Transpose",))):
+        for name in [node.name for node in graph.nodes_of(operators)]:
+            node = graph.find(name)
+            if node is None:
+                continue
+            try:
+                rewrite = merge(graph, node)
+            except NoMatch:
+                continue
+            yield rewrite.edit, rewrite.sentence, rewrite.nodes
 
 
 def _as_reshapes(graph: Graph) -> Iterator[EditWithSentence]:

@@ -22,6 +22,7 @@ from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weigh
 from workbench.ops.permutation.kinds import alignment_of
 from workbench.ops.permuted_blocks import blocked_form
 from workbench.planning.layout.conversion.convert import order_of_weight, permuted_call
+from workbench.planning.layout.problem.image_layouts import layout_of_images, other_layout, required_side, side_of
 from workbench.planning.layout.problem.orders import CHANGED, FREE, always_paid, weight_of
 from workbench.planning.layout.problem.tiled_axes import (
     BLOCKED,
@@ -32,7 +33,6 @@ from workbench.planning.layout.problem.tiled_axes import (
     members_of,
     tiled_axes,
 )
-from workbench.planning.layout.problem.two_layouts import layout_of_images, other_layout, required_side, side_of
 from workbench.planning.layout.profile import Profile
 from workbench.planning.solvers.integer_program import Form, IntegerProgram, OrderedValue
 
@@ -61,7 +61,6 @@ class BlockProblem:
 def block_problem(graph: Graph, layouts: dict[str, str], target: Profile, block: int, weigh: str) -> BlockProblem:
     """The choices of `graph` for blocks of `block` channels.
 
-    block: 1 for NCHW and NHWC alone, since blocks of one channel are NCHW.
     weigh: what to minimize, bytes moved or the count of transposes.
     """
     return _Builder(graph, layouts, target, block, weigh).build()
@@ -157,8 +156,6 @@ class _Builder:
 
     def _blocked_form(self, node: Node, layout: str) -> dict[OperandLayout, Form]:
         """The form on blocked images, if there is one."""
-        if self.block == 1:
-            return {}
         try:
             form = blocked_form(self.graph, node, layout, self.block)
         except NotPermutable as error:

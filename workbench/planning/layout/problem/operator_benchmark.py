@@ -177,13 +177,11 @@ def transpose_benchmark(graph: Graph, type_: TensorType, perm: Permutation) -> O
     return _benchmark(node, {"x0": type_}, {"y0": type_.permuted(perm)}, {}, graph.opset_imports)
 
 
-def converted_benchmark(
-    benchmark: OperatorBenchmark, perm: Permutation, layout: str, target: Profile
-) -> OperatorBenchmark | None:
+def permuted_benchmark(benchmark: OperatorBenchmark, perm: Permutation, target: Profile) -> OperatorBenchmark | None:
     """A benchmark of the same operator after `convert`; None if it cannot run on permuted operands."""
     graph = benchmark.graph.copy()
     try:
-        conversion = convert(graph, graph.node("op"), perm, layout, target)
+        conversion = convert(graph, graph.node("op"), perm, "permuted", target)
     except NotPermutable:
         return None
     graph.apply(conversion.edit)

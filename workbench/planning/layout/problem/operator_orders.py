@@ -1,9 +1,10 @@
 """The orders of axes that each value can have, and the forms that each operator can run in.
 
 The orders of an operator's operands are those of the graph's Transposes and of the target's layouts, propagated
-through the operators between. Orders that differ only in axes of size 1 are the same in memory. Inputs and
-outputs of the graph and values that bodies read are fixed. So are operators that cannot run on permuted operands,
-and operators whose layout the target demands. Constants, and values computed from constants only, cost nothing.
+through the operators between. Orders that differ only in axes of size 1 are the same in memory: a Reshape leads from
+one to the other. Inputs and outputs of the graph and values that bodies read are fixed. So are operators that cannot
+run on permuted operands, and operators whose layout the target demands, unless time is weighed. Constants, and values
+computed from constants only, cost nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weigh
 from workbench.ops.permutation.kinds import PermutedCall, alignment_of
 from workbench.ops.permutation.reshaping import AxisGroup, groups_of
 from workbench.planning.layout.conversion.convert import order_of_weight, permuted_call
+from workbench.planning.layout.problem.cost_model import TIME
+from workbench.planning.layout.problem.image_layouts import layout_of_images, other_layout, required_side, side_of
 from workbench.planning.layout.problem.transpose_classes import TransposeClass, in_memory, shape_that_counts
-from workbench.planning.layout.problem.two_layouts import layout_of_images, other_layout, required_side, side_of
 from workbench.planning.layout.profile import Profile
 
-MAX_ORDERS = 6  # new orders of a value, besides those that it has in the graph
+MAX_ORDERS = 6  # new orders of a value in memory, besides those that it has in the graph
+_MAX_VIEWS = 24  # orders of a value, those that are equal in memory too
 
 
 class OrderedUse(NamedTuple):
@@ -48,7 +51,7 @@ class OperatorOrders:
     """The orders of every value and the forms of every operator, found by propagating the orders of the graph.
 
     origins: the class of every value, of which each result that is no root comes of a conversion, not of an operator.
-    orders:  by root and order in memory, one order of the root's axes.
+    orders:  by root, the orders of its axes, each with what it is in memory.
     forms:   by operator and permutation of its operands (None: as written), the values it gives and needs.
     """
 
@@ -63,6 +66,7 @@ class OperatorOrders:
         self.graph = graph
         self.layouts = layouts
         self.target = target
+        self.weigh = weigh
         self.origins = origins
         self.fixed = computed_from_constants(graph)
         self.members: dict[str, dict[str, Permutation]] = {}
@@ -92,7 +96,7 @@ class OperatorOrders:
         """Propagate orders through operators, breadth first, until nothing is new or values have too many orders."""
         for origin in self.origins.values():
             self._add(origin.root, origin.order)
-        self.limits = {root: len(known) + MAX_ORDERS for root, known in self.orders.items()}
+        self.limits = {root: len({*known.values()}) + MAX_ORDERS for root, known in self.orders.items()}
         for node in self.graph.nodes:
             if not self.is_conversion(node):
                 self._start(node)
@@ -116,9 +120,8 @@ class OperatorOrders:
             self._add_form(node, channels_last(rank) if plain_op(node) == node.op else channels_first(rank))
 
     def _add(self, root: str, order: Permutation) -> None:
-        stored = in_memory(order, self.shapes[root])
-        if root not in self.fixed and stored not in self.orders[root]:
-            self.orders[root][stored] = order
+        if root not in self.fixed and order not in self.orders[root]:
+            self.orders[root][order] = in_memory(order, self.shapes[root])
             self.waiting.append((root, order))
 
     def _touching(self, root: str) -> Iterator[Node]:
@@ -162,7 +165,9 @@ class OperatorOrders:
         if len(self.origins[root].order) != len(order):  # its rank is unknown
             return False
         known = self.orders[root]
-        return in_memory(order, self.shapes[root]) in known or len(known) < self.limits[root]
+        in_use = {*known.values()}
+        is_room = in_memory(order, self.shapes[root]) in in_use or len(in_use) < self.limits[root]
+        return order in known or (is_room and len(known) < _MAX_VIEWS)
 
     # ---- forms -----------------------------------------------------------------------
 
@@ -199,7 +204,7 @@ class OperatorOrders:
     def _required(self, node: Node) -> Permutation | None:
         """The permutation to the layout that the target demands of an operator on images; None if it demands none."""
         demanded, layout = required_side(self.target, plain_op(node)), layout_of_images(node, self.layouts)
-        if demanded is None or layout is None:
+        if self.weigh == TIME or demanded is None or layout is None:
             return None
         return identity(len(layout)) if side_of(layout) == demanded else other_layout(layout)[1]
 

@@ -8,7 +8,7 @@ from workbench.ir import Graph
 from workbench.ops.blocked import block_of, parse_blocked
 from workbench.ops.channels_last import plain_op
 from workbench.planning.layout.infer import TENSOR, infer_layouts, is_cnn
-from workbench.planning.layout.problem.two_layouts import required_side, side_of
+from workbench.planning.layout.problem.image_layouts import required_side, side_of
 from workbench.planning.layout.profile import Profile
 
 

@@ -11,7 +11,7 @@ from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation, compose, identity, inverse, perm_of, permuted
 from workbench.planning.layout.conversion.reshape import reshape_to
 from workbench.planning.layout.conversion.transpose_cleanup import EditWithSentence
-from workbench.planning.layout.problem.cost_model import BYTES
+from workbench.planning.layout.problem.cost_model import COUNT
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,10 @@ def shape_that_counts(
 ) -> tuple[int, ...] | None:
     """A shape that says which axes have size 1, with 0 for symbolic dims; None if no axis moves at no cost.
 
-    Bytes are counted with the dims bound. In the count of transposes, one costs nothing only if a Reshape replaces it.
+    Bytes and times are those with the dims bound. In the count of transposes, one costs nothing only if a Reshape
+    replaces it.
     """
-    if weigh == BYTES:
+    if weigh != COUNT:
         return shape_of_root(graph, root, members)
     shape = graph.shape(root)
     if shape is None or reshape_to(shape) is None:

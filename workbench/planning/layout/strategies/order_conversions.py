@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, permuted
 from workbench.planning.layout.conversion.convert import convert, why_there
-from workbench.planning.layout.infer import TENSOR, case_of, is_cnn
+from workbench.planning.layout.infer import TENSOR, case_of, infer_layouts, is_cnn
+from workbench.planning.layout.problem.orders import reshape_problem
 from workbench.planning.layout.profile import Profile
+from workbench.planning.solvers.solving import solve_integer_program
 from workbench.rewrite.core.rule import Rewrite
+
+Reason = Callable[[Node, str], str]  # why a node runs somewhere ("in NHWC", "on axes [0, 2, 1]"), as a clause
 
 
 def order_conversions(
-    graph: Graph, perms: Mapping[str, Permutation], layouts: dict[str, str], target: Profile
+    graph: Graph,
+    perms: Mapping[str, Permutation],
+    layouts: dict[str, str],
+    target: Profile,
+    reason: Reason | None = None,
 ) -> Iterator[Rewrite]:
     """One rewrite for each operator, by name; each must be applied before the next is asked for.
 
@@ -25,8 +33,21 @@ def order_conversions(
         layout = _layout_name(node, perm, layouts)
         conversion = convert(graph, node, perm, layout or "".join(map(str, perm)), target)
         where = f"on axes {list(perm)}" if layout is None else f"in {layout}"
-        sentence = f"{case}: {node} {why_there(node, where, target)}; {conversion.operands_text()}"
+        why = why_there(node, where, target) if reason is None else reason(node, where)
+        sentence = f"{case}: {node} {why}; {conversion.operands_text()}"
         yield Rewrite(conversion.edit, sentence, (name,), case)
+
+
+def fewest_reshapes(graph: Graph, target: Profile, weigh: str) -> Iterator[Rewrite]:
+    """Convert operators between Transposes that move no element, so that the fewest of those are left.
+
+    Searches that treat orders of axes that are equal in memory as one miss these.
+    """
+    layouts = infer_layouts(graph, through_reshapes=True)
+    stated = reshape_problem(graph, layouts, target, weigh)
+    solution = solve_integer_program(stated.problem)
+    if solution.cost < stated.problem.cost((0,) * len(stated.nodes)):
+        yield from order_conversions(graph, stated.chosen(solution.forms), layouts, target)
 
 
 def _layout_name(node: Node, perm: Permutation, layouts: dict[str, str]) -> str | None:

@@ -222,8 +222,8 @@ class _Builder:
         """Of a Transpose of a value whose type has no choice; None for the others, whose conversions are choices."""
         if self._is_typed(root):
             return None
-        size, transposes, changed = weight_of(self.graph, root, self.orders.members[root], BYTES)
-        return 2 * size, transposes, changed
+        size, transposes, *_ = weight_of(self.graph, root, self.orders.members[root], BYTES)
+        return 2 * size, transposes, 0
 
     def _first_uses(self, forms: list[Form]) -> dict[str, tuple[_Labels, _Labels]]:
         """By root, the sides and orders in which these forms give and need it."""
