@@ -1,14 +1,22 @@
-"""The least cost of an integer program: of each region by a minimum cut where that states it, else by search."""
+"""The least cost of an integer program, region by region.
+
+A region with few assignments is solved by trying all, any other by a minimum cut where that states it, else by search.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from workbench.planning.solvers.branching import search
-from workbench.planning.solvers.integer_program import IntegerProgram, IntegerSolution
+from workbench.planning.solvers.integer_program import Cost, IntegerProgram, IntegerSolution
 from workbench.planning.solvers.regions import regions
 from workbench.planning.solvers.two_orders import NotACut, minimum_by_cut
+
+_FEW = 256  # assignments, which are tried sooner than a solver is imported
 
 
 def solve_integer_program(
@@ -35,12 +43,23 @@ def solve_integer_program(
     return IntegerSolution(tuple(forms), cost, cost[0] - gap)
 
 
+def _by_trying_all(problem: IntegerProgram) -> IntegerSolution:
+    costs: dict[tuple[int, ...], Cost] = {}
+    for forms in itertools.product(*(range(len(choice)) for choice in problem.choices)):
+        with suppress(ValueError):  # a form needs what no form gives
+            costs[forms] = problem.cost(forms)
+    best = min(costs, key=lambda forms: costs[forms])
+    return IntegerSolution(best, costs[best], costs[best][0])
+
+
 def _solve_region(problem: IntegerProgram, deadline: float, start: tuple[int, ...]) -> IntegerSolution:
     start_cost = problem.cost(start)
     if not any(start_cost):
         return IntegerSolution(start, start_cost, start_cost[0])
     if time.monotonic() >= deadline:
         return IntegerSolution(start, start_cost, 0)
+    if math.prod(map(len, problem.choices)) <= _FEW:
+        return _by_trying_all(problem)
     try:
         by_cut = minimum_by_cut(problem)
     except NotACut:

@@ -10,7 +10,7 @@ computed from constants only, cost nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,7 +52,9 @@ class OperatorOrders:
 
     origins: the class of every value, of which each result that is no root comes of a conversion, not of an operator.
     orders:  by root, the orders of its axes, each with what it is in memory.
-    forms:   by operator and permutation of its operands (None: as written), the values it gives and needs.
+    forms:   by operator and permutation of its operands (None: as written), the values it gives and needs; only of
+             operators that more than one order of a value reaches.
+    decided: the operators whose layout the target demands.
     """
 
     def __init__(
@@ -62,12 +64,14 @@ class OperatorOrders:
         target: Profile,
         weigh: str,
         origins: Mapping[str, TransposeClass],
+        may_change: Callable[[Node], bool] = lambda node: True,
     ) -> None:
         self.graph = graph
         self.layouts = layouts
         self.target = target
         self.weigh = weigh
         self.origins = origins
+        self.may_change = may_change
         self.fixed = computed_from_constants(graph)
         self.members: dict[str, dict[str, Permutation]] = {}
         for value, origin in self.origins.items():
@@ -97,23 +101,26 @@ class OperatorOrders:
         for origin in self.origins.values():
             self._add(origin.root, origin.order)
         self.limits = {root: len({*known.values()}) + MAX_ORDERS for root, known in self.orders.items()}
+        self.waiting = deque((root, order) for root, order in self.waiting if len(self.orders[root]) > 1)
         for node in self.graph.nodes:
-            if not self.is_conversion(node):
+            if not self.is_conversion(node) and self.may_change(node):
                 self._start(node)
         while self.waiting:
             root, order = self.waiting.popleft()
             for node in self._touching(root):
+                self.forms.setdefault(node.name, {None: self._uses(node)})
                 for perm in self._reaching(node, root, order):
                     self._add_form(node, perm)
 
+    def forms_of(self, node: Node) -> dict[Permutation | None, Uses]:
+        """The forms of an operator; the one as written if no order has reached it."""
+        return self.forms.get(node.name) or {None: self._uses(node)}
+
     def _start(self, node: Node) -> None:
-        """Add the form that the target demands; without one, the form as written and, if possible, channels last."""
+        """Add the form that the target demands; else, if the operator has a layout, as written and channels last."""
         demanded = self._required(node)
-        if demanded is not None and self._add_form(node, demanded):
-            self.decided.add(node.name)
-            return
-        self.forms[node.name] = {None: self._uses(node)}
         if demanded is not None:
+            self._add_form(node, demanded, demanded=True)
             self.decided.add(node.name)
         elif layout_of(node).kind == "sensitive":
             rank = self.graph.rank_of(node.inputs[0]) or 2
@@ -140,10 +147,14 @@ class OperatorOrders:
         if root in node.outputs:
             yield from filter(None, [_operand_order(self.graph, node, root, order)])
 
-    def _add_form(self, node: Node, perm: Permutation) -> bool:
-        """Add the form on operands permuted by `perm`; False if there is none or a value would get too many orders."""
-        forms = self.forms.setdefault(node.name, {})
-        if node.name in self.decided or perm in forms or is_identity(perm):
+    def _add_form(self, node: Node, perm: Permutation, demanded: bool = False) -> bool:
+        """Add the form on operands permuted by `perm`, the only one if it is demanded.
+
+        False if there is none, or a value would get too many orders.
+        """
+        if node.name in self.decided or not self.may_change(node) or is_identity(perm):
+            return False
+        if perm in self.forms.get(node.name, {}):
             return False
         try:
             call = permuted_call(self.graph, node, perm, self.target)
@@ -156,7 +167,8 @@ class OperatorOrders:
         if not all(self._has_room(root, order) for _, root, order in all_uses):
             self.complete = False
             return False
-        forms[perm] = uses
+        forms = {} if demanded else self.forms.get(node.name) or {None: self._uses(node)}
+        self.forms[node.name] = {**forms, perm: uses}
         for _, root, order in all_uses:
             self._add(root, order)
         return True

@@ -9,7 +9,7 @@ minimized; Reshapes in place of Transposes that move no element; operators chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -21,7 +21,7 @@ from workbench.analysis.metrics.transpose_cost import (
     element_bytes,
     moved_by_node,
 )
-from workbench.ir import Graph
+from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, compose, inverse
 from workbench.planning.layout.layout_facts import LayoutFacts
 from workbench.planning.layout.problem.cost_model import BYTES, COUNT, TIME
@@ -41,7 +41,7 @@ BELOW_BOUND = "the graph moves less than the cheapest choice"  # as where a Tran
 class OrderProblem:
     """problem: for `solve_integer_program`.
 
-    nodes:      the operator of each choice; None for inputs and outputs.
+    nodes:      the operator of each choice; None for inputs, with what is given as written, and outputs.
     perms:      for each form of each choice, how the operands are permuted; None: not at all.
     always:     the number of transposes that no choice affects if that is minimized, else the bytes that they move.
     kept:       how many operators keep their order though a value of theirs may have another.
@@ -93,6 +93,13 @@ def reshape_problem(graph: Graph, layouts: dict[str, str], target: Profile, weig
     return _Statement(graph, _spread(graph, layouts, target, weigh), weigh, only_views=True).problem()
 
 
+def transpose_problem(graph: Graph, may_change: Callable[[Node], bool], target: Profile, weigh: str) -> OrderProblem:
+    """Only the choices of operators that `may_change`, between the orders of the graph's own Transposes."""
+    orders = OperatorOrders(graph, {}, target, weigh, transpose_classes(graph), may_change)
+    orders.spread()
+    return _Statement(graph, orders, weigh).problem()
+
+
 def _spread(graph: Graph, layouts: dict[str, str], target: Profile, weigh: str) -> OperatorOrders:
     orders = OperatorOrders(graph, layouts, target, weigh, transpose_classes(graph))
     orders.spread()
@@ -123,11 +130,11 @@ class _Statement:
 
     def problem(self) -> OrderProblem:
         interface = self.orders.interface()
-        inputs, outputs = Uses(interface.gives, []), Uses([], interface.needs)
+        inputs, outputs = Uses([*interface.gives, *self._given_as_written()], []), Uses([], interface.needs)
         choices: list[tuple[Form, ...]] = [(self._form(inputs, FREE),), (self._form(outputs, FREE),)]
         nodes: list[str | None] = [None, None]
         perms: list[tuple[Permutation | None, ...]] = [(None,), (None,)]
-        for name in self.orders.forms:
+        for name in self._operators():
             distinct: dict[tuple[Any, ...], tuple[Form, Permutation | None]] = {}
             for perm, uses in self._forms(name).items():
                 form = self._form(uses, self._form_cost(name, perm))
@@ -142,10 +149,21 @@ class _Statement:
         always = always_paid(self.graph, self.orders.fixed, self.weigh)
         return OrderProblem(program, tuple(nodes), tuple(perms), always, self._kept(), self._incomplete())
 
+    def _given_as_written(self) -> Iterator[OrderedUse]:
+        """The results of the operators that are in no choice."""
+        for root in self.roots:
+            producer = self.graph.producer(root)
+            if producer is not None and producer.name not in self.orders.forms:
+                yield OrderedUse(root, root, self.orders.origins[root].order)
+
+    def _operators(self) -> Iterator[str]:
+        """Those with a choice, or that values with a choice reach, in the order of the graph."""
+        return (node.name for node in self.graph.nodes if node.name in self.orders.forms)
+
     def request_times(self) -> None:
         """Request the times that the program needs."""
         assert self.times is not None
-        for name in self.orders.forms:
+        for name in self._operators():
             for perm in self._forms(name):
                 if perm is not None:
                     self.times.request_operator(self.graph.node(name), perm)

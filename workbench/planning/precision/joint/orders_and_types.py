@@ -106,8 +106,9 @@ class _Builder:
 
     def build(self) -> OrderAndTypeProblem:
         operators: list[tuple[str | None, dict[OperatorForm, Form]]] = [(None, forms) for forms in self._border()]
-        for name, forms in self.orders.forms.items():
-            operators.append((name, self._distinct(self.graph.node(name), forms)))
+        for node in self.graph.nodes:
+            if not self.orders.is_conversion(node):
+                operators.append((node.name, self._distinct(node, self.orders.forms_of(node))))
         first_uses = self._first_uses([next(iter(forms.values())) for _, forms in operators])
         choices = [tuple(forms.values()) for _, forms in operators]
         start = [0] * len(choices)
