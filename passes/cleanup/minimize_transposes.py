@@ -72,7 +72,7 @@ class MinimizeTransposes(Pass):
                 "are left; nothing moved",
                 "case 4, Tensor to Tensor: Mul 'Mul_m' runs on axes [0, 2, 3, 1], with which fewer transposes are "
                 "left; nothing moved",
-                "perm [0, 3, 1, 2] then [0, 2, 3, 1] is the identity; 48 elements no longer moved",
+                "perm [0, 3, 1, 2] then [0, 2, 3, 1] is the identity; 96 elements no longer moved",
             ),
         ),
         Example(
