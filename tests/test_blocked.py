@@ -4,7 +4,9 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
+from onnx import parser
 
 import passes
 from passes.layout.layout_blocked import LayoutBlocked
@@ -17,6 +19,7 @@ from workbench.formats.io import load_model
 from workbench.interfaces.api import optimize
 from workbench.ir import Graph
 from workbench.ops import NotPermutable
+from workbench.ops.blocked import BLOCKS
 from workbench.ops.permuted_blocks import blocked_form
 from workbench.planning.layout.classes import class_of
 from workbench.planning.layout.infer import infer_layouts, is_cnn
@@ -52,6 +55,23 @@ def test_a_chain_has_one_conversion_at_each_end(batch, block, weigh):
     assert step.after["bytes_moved"] == moved
     again = run_pass(LayoutBlocked(block=block, weigh=weigh), graph, PassContext(BLOCKED))
     assert not again.rewrites and again.facts.certified
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_blocks_of_every_size_compute_the_same_through_a_file(block, done, tmp_path):
+    """A first convolution of 3 channels reads NCHW; ONNX Runtime runs the written file, and `check` its certificate."""
+    path, out, evidence = (tmp_path / name for name in ("in.onnx", "out.onnx", "c.json"))
+    text = """<ir_version: 10, opset_import: ["": 21]> g (float[2,3,8,8] x, float[32,3,3,3] w, float[32,32,1,1] v)
+        => (float[2,32,4,4] y) { a = Conv<pads=[1,1,1,1]>(x, w)  b = Relu(a)  c = Conv(b, v)  d = Add(c, b)
+        y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(d) }"""
+    onnx.save(parser.parse_model(text), path)
+    words = ("--layout", "blocked", "--target", "blocked", "--option", f"layout_blocked.block={block}")
+    said = done("optimize", path, "-o", out, "--preset", "none", *words, "--certificate", evidence)
+    assert f"no choice among NCHW, NHWC and NCHW{block}c" in said and "the end: Equal" in said
+    graph = load_model(out)
+    assert {node.op_type for node in graph.nodes} >= {f"Conv_NCHW_NCHW{block}c", f"MaxPool_NCHW{block}c"}
+    assert infer_layouts(graph)[graph.nodes[0].outputs[0]] == f"NCHW{block}c"
+    done("check", path, out, evidence, "--require", "log,bounds")
 
 
 def test_height_and_width_may_be_symbolic():

@@ -110,9 +110,9 @@ def test_a_body_is_for_any_image(batch):
 
 
 def test_names_that_are_ours():
-    for name in ("Conv_NCHW8c", "Conv_NCHW_NCHW16c", "MaxPool_NCHW16c", "BatchNormalization_NCHW8c"):
+    for name in ("Conv_NCHW8c", "Conv_NCHW_NCHW16c", "MaxPool_NCHW4c", "BatchNormalization_NCHW32c"):
         assert is_own(name) and own_function(name, 23).name == name
-    for name in ("Conv_NCHW4c", "Relu_NCHW8c", "MaxPool_NCHW_NCHW8c", "Conv_NCHWc"):
+    for name in ("Conv_NCHW2c", "Relu_NCHW8c", "MaxPool_NCHW_NCHW8c", "Conv_NCHWc"):
         assert not is_own(name)
         with pytest.raises(ValueError, match="is not a blocked operator"):
             blocked_function(name, 23)

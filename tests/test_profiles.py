@@ -112,7 +112,10 @@ BAD = {
     "too much": ("#" * 1_000_001, "is not a file of at most 1,000,000 bytes"),
     "a list of lists": (TEXT.replace('"Conv"', '["Conv"]'), "demands must be a list of operators' names"),
     "a long key": ("k" * 1_000 + " = 1\n" + TEXT, "has the unknown key 'kkk"),
-    "another layout": (TEXT.replace("NHWC", "NHCW"), "layout must be one of NCHW, NHWC, NCHW8c, NCHW16c, not 'NHCW'"),
+    "another layout": (
+        TEXT.replace("NHWC", "NHCW"),
+        "layout must be one of NCHW, NHWC, NCHW4c, NCHW8c, NCHW16c, NCHW32c, not 'NHCW'",
+    ),
     "other weights": (TEXT.replace('"OHWI"', "4"), "weights must be one of OIHW, OHWI, HWIO, HWOI, not '4'"),
     "demands that are a number": (TEXT.replace('["Conv", "workbench.BPA"]', "7"), "demands must be a list"),
     "another operator": (TEXT.replace('"Conv"', '"conv"'), "of 'conv', .* did you mean 'Conv'"),
@@ -120,7 +123,7 @@ BAD = {
     "an operator without a layout": (TEXT.replace('"Conv"', '"Loop"'), "of 'Loop', which is not an operator"),
     "another layout of one": (
         TEXT.replace('["Conv", "workbench.BPA"]', '{ Conv = "NCWH" }'),
-        "the layout of Conv must be one of NCHW, NHWC, NCHW8c, NCHW16c, not 'NCWH'",
+        "the layout of Conv must be one of NCHW, NHWC, NCHW4c, NCHW8c, NCHW16c, NCHW32c, not 'NCWH'",
     ),
 }
 
@@ -242,7 +245,7 @@ def test_convert_layout_takes_layouts_by_operator_in_either_direction():
     ("words", "sentence"),
     [
         ("conv", "did you mean 'Conv'"),
-        ("Conv=NCWH", "one of NCHW, NHWC, NCHW8c, NCHW16c, not 'NCWH'"),
+        ("Conv=NCWH", "one of NCHW, NHWC, NCHW4c, NCHW8c, NCHW16c, NCHW32c, not 'NCWH'"),
         ("=NHWC", "of '', which is no"),
         ("Conv=NHWC Conv=NCHW", "operators names Conv twice; give each operator one layout"),
     ],

@@ -9,7 +9,7 @@ from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import channels_first
 from workbench.ops import NotPermutable
-from workbench.ops.blocked import BLOCKS, block_of
+from workbench.ops.blocked import BLOCKS, DEFAULT_BLOCK, block_of
 from workbench.ops.channels_last import LAYOUT_NAMES, parse_channels_last, plain_op
 from workbench.planning.layout.conversion.convert import REASON, convert, store_weights, why_there
 from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
@@ -146,7 +146,7 @@ class LayoutBlocked(LayoutStrategy):
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.get(Profile)
-        block = (target.block or BLOCKS[0]) if self.block == _AUTO else int(self.block)
+        block = (target.block or DEFAULT_BLOCK) if self.block == _AUTO else int(self.block)
         yield from _channels_first(graph, target)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")

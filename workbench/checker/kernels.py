@@ -29,7 +29,7 @@ _ACTIVATIONS = {
 }
 _FUSED = re.compile(rf"Conv(Add)?({'|'.join(_ACTIVATIONS)})")
 _LAST = re.compile(rf"([A-Za-z0-9]+)_({'|'.join(_RANKS)})(_OHWI|_HWIO|_HWOI)?")
-_BLOCKED = re.compile(r"([A-Za-z]+)(_NCHW)?_NCHW(8|16)c")
+_BLOCKED = re.compile(r"([A-Za-z]+)(_NCHW)?_NCHW(4|8|16|32)c")
 _IN_BLOCKS = names_in("AveragePool BatchNormalization Conv GlobalAveragePool GlobalMaxPool MaxPool")
 _CHANNELS_LAST = names_in(
     """

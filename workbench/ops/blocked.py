@@ -1,12 +1,13 @@
 """Forms of image operators for blocked channels, as ONNX functions in the domain "workbench".
 
-A blocked image is [N, C / c, H, W, c]: c channels (8 or 16, the width of a vector register) are adjacent in memory.
-`workbench.Conv_NCHW8c(x, w, b)` reads and returns such images. Its body unblocks by Transpose and Reshape, runs the
-operator and blocks again, so that every runtime of ONNX functions can run it. `Conv_NCHW_NCHW8c` reads NCHW, for images
-whose channels are not a multiple of c, as in a network's first convolution. Weights stay in ONNX's order.
+A blocked image is [N, C / c, H, W, c]: c channels (4 to 32, the width of a vector register or of a matrix unit) are
+adjacent in memory. `workbench.Conv_NCHW8c(x, w, b)` reads and returns such images. Its body unblocks by Transpose and
+Reshape, runs the operator and blocks again, so that every runtime of ONNX functions can run it. `Conv_NCHW_NCHW8c`
+reads NCHW, for images whose channels are not a multiple of c, as in a network's first convolution. Weights stay in
+ONNX's order.
 
-Source: oneDNN's nChw8c and nChw16c; ONNX Runtime's NchwcTransformer; Liu et al., "Optimizing CNN Model Inference on
-CPUs" (NeoCPU), USENIX ATC 2019.
+Source: oneDNN's nChw8c and nChw16c; cuDNN's NCHW_VECT_C of 4 and 32; ONNX Runtime's NchwcTransformer; Liu et al.,
+"Optimizing CNN Model Inference on CPUs" (NeoCPU), USENIX ATC 2019.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from workbench.ops.normalization import batch_normalization
 from workbench.ops.permutation.kinds import LAYOUT_BARRIER
 from workbench.ops.pooling import average_pool, global_average_pool, global_max_pool, max_pool, pool_flops
 
-BLOCKS = (8, 16)
+BLOCKS = (4, 8, 16, 32)
+DEFAULT_BLOCK = 8
 BLOCKED_LAYOUTS = tuple(f"NCHW{block}c" for block in BLOCKS)
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 OPERATORS = ("Conv", *POOLS, "BatchNormalization")
