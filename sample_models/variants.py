@@ -1,14 +1,15 @@
-"""Two transformations of a channels-first network that keep its results, to measure layout strategies on."""
+"""Transformations of a channels-first network that keep its results, to measure layout strategies on."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from workbench.analysis.inference.shapes import infer_types
 from workbench.ir import Constant, DataType, Graph, Node, TensorType, constant, constant_shape, lazy_constant
-from workbench.ir.permutation import Permutation, channels_first, channels_last
+from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse
 from workbench.ops import NotPermutable, layout_of
 from workbench.planning.layout.infer import infer_layouts
 
@@ -78,6 +79,22 @@ def mixed_layouts(graph: Graph) -> Graph:
     constants = dict(graph.constants)
     nodes = [new for node in graph.nodes for new in _as_matmul(graph, node, constants)]
     return _built(graph, nodes, constants, {})
+
+
+def wrapped(graph: Graph, seed: int = 0) -> Graph:
+    """The graph with a Transpose to a random order, and the one back, behind a third of its values of two axes or more.
+
+    Without them it computes the same, so that the least that Transposes move is no more than before.
+    """
+    draw, nodes = random.Random(seed), []
+    for node in graph.nodes:
+        ends = [v for v in node.outputs if v and len(graph.shape(v) or ()) > 1 and draw.random() < 1 / 3]
+        nodes.append(node.replace(outputs=_renamed(node.outputs, {value: f"{value}_before" for value in ends})))
+        for value in ends:
+            perm = tuple(draw.sample(range(len(graph.shape(value) or ())), len(graph.shape(value) or ())))
+            nodes.append(_transpose(f"{value}_before", f"{value}_turned", perm))
+            nodes.append(_transpose(f"{value}_turned", value, inverse(perm)))
+    return _built(graph, nodes, graph.constants, {})
 
 
 def _as_matmul(graph: Graph, node: Node, constants: dict[str, Constant]) -> Sequence[Node]:

@@ -81,11 +81,18 @@ def light(tables: list[list[Row]]) -> Claim:
 
 def proven(tables: list[list[Row]]) -> Claim:
     rows = tables[0]
-    kept = [row for row in rows if int(row["left"]) >= int(row["in"]) > 0]
+
+    def moved(row: Row, column: str) -> float:
+        return _number(row[column].partition("(")[2])
+
+    by_cut = [row for row in rows if row["proven by a cut (MB)"] != "-"]
+    reached = [row for row in by_cut if moved(row, "optimal") <= _number(row["proven by a cut (MB)"])]
+    more = [row for row in rows if moved(row, "optimal") > moved(row, "ONNX Runtime, basic")]
+    less = [row for row in rows if moved(row, "optimal") < moved(row, "ONNX Runtime, basic")]
     return (
-        "the transposes that `optimal` leaves are proven minimal",
-        f"{len(rows)} of {len(rows)} networks, as they are written",
-        f"{len(kept)} keep as many as they had, or more",
+        "`optimal` moves the least",
+        f"less than ONNX Runtime's own optimizer on {len(less)} of {len(rows)} graphs, more on {len(more)}",
+        f"on {len(rows) - len(reached)} an independent cut proves less than is moved",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from workbench.analysis.metrics.transpose_cost import elements, moved_by_node
 from workbench.ir import Graph, Node
@@ -12,6 +11,7 @@ from workbench.ops.channels_last import plain_op
 from workbench.ops.contract import layout_of
 from workbench.planning.layout.infer import TENSOR, is_cnn, values_of_same_axes
 from workbench.planning.layout.profile import Profile
+from workbench.planning.layout.without_transpose import cost_without
 from workbench.support.reachability import reachable
 
 _FOLLOW = ("agnostic", "remapped")  # kinds of operators that run in the order of their operands
@@ -24,24 +24,16 @@ def what_needs_transpose(graph: Graph, transpose: Node, layouts: Mapping[str, st
     """
     above = _nearest(transpose.inputs[0], lambda value: _sources(graph, value, layouts, target))
     below = _nearest(transpose.outputs[0], lambda value: _readers(graph, value, layouts, target))
-    clauses = [f"{where} it, {fixed.what}" for where, fixed in (("above", above), ("below", below)) if fixed]
-    if above is not None and below is not None and above.is_hard and below.is_hard:
-        clauses.append("neither changes its order, so that without it another Transpose is needed between the two")
+    clauses = [f"{where} it, {fixed}" for where, fixed in (("above", above), ("below", below)) if fixed]
+    clauses += filter(None, [cost_without(graph, transpose, layouts, target)])
     text = "; ".join([*clauses, f"it moves {elements(moved_by_node(graph, transpose))}"])
     return f"{text[:1].upper()}{text[1:]}."
 
 
-class _Fixed(NamedTuple):
-    """What fixes the order of a value, as a clause. is_hard: whether it can have no other order."""
-
-    what: str
-    is_hard: bool
+_Found = tuple[str | None, Iterable[str]]  # what fixes the order of a value, or else the values to look at next
 
 
-_Found = tuple[_Fixed | None, Iterable[str]]  # what fixes the order of a value, or else the values to look at next
-
-
-def _nearest(value: str, look: Callable[[str], _Found]) -> _Fixed | None:
+def _nearest(value: str, look: Callable[[str], _Found]) -> str | None:
     """What fixes the order of the value, by breadth-first search over values of that order; None if nothing does."""
     found = cache(look)
     values = reachable([value], lambda one: filter(None, found(one)[1]))
@@ -50,7 +42,7 @@ def _nearest(value: str, look: Callable[[str], _Found]) -> _Fixed | None:
 
 def _sources(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> _Found:
     if graph.is_input(value):
-        return _Fixed(f"'{value}' is an input of the model{_in_layout(layouts, value)}", True), ()
+        return f"'{value}' is an input of the model{_in_layout(layouts, value)}", ()
     producer = graph.producer(value)
     if producer is None:  # a constant, which is stored in any order
         return None, ()
@@ -60,7 +52,7 @@ def _sources(graph: Graph, value: str, layouts: Mapping[str, str], target: Profi
 
 def _readers(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> _Found:
     if graph.is_output(value):
-        return _Fixed(f"'{value}' is an output of the model{_in_layout(layouts, value)}", True), ()
+        return f"'{value}' is an output of the model{_in_layout(layouts, value)}", ()
     users = graph.users(value)
     fixed = next((one for user in users if (one := _fixed_by(user, layouts, value, target)) is not None), None)
     if fixed is not None:
@@ -74,19 +66,19 @@ def _tied(graph: Graph, node: Node, value: str, ends: Sequence[str]) -> list[str
     return [end for end in ends if end in tied] if value in tied else []
 
 
-def _fixed_by(node: Node, layouts: Mapping[str, str], value: str, target: Profile) -> _Fixed | None:
+def _fixed_by(node: Node, layouts: Mapping[str, str], value: str, target: Profile) -> str | None:
     """Why the node has the value in its order; None if it follows its operands."""
     demanded = target.required_layouts.get(plain_op(node))
     if demanded is not None and is_cnn(layouts.get(value, TENSOR)):  # not of its weights
-        return _Fixed(f"{node} must run in {demanded} on '{target.name}'", True)
+        return f"{node} must run in {demanded} on '{target.name}'"
     if node.op == "Transpose":
-        return _Fixed(f"{node} permutes again", False)
+        return f"{node} permutes again"
     kind = layout_of(node).kind
     if kind in _FOLLOW:
         return None
     if kind == "sensitive":
-        return _Fixed(f"{node} runs{_in_layout(layouts, value) or ' as the model has it'}", False)
-    return _Fixed(f"{node} needs the axes in the model's order", True)
+        return f"{node} runs{_in_layout(layouts, value) or ' as the model has it'}"
+    return f"{node} needs the axes in the model's order"
 
 
 def _in_layout(layouts: Mapping[str, str], value: str) -> str:

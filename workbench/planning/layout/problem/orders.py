@@ -46,6 +46,7 @@ class OrderProblem:
     always:     the number of transposes that no choice affects if that is minimized, else the bytes that they move.
     kept:       how many operators keep their order though a value of theirs may have another.
     incomplete: why it lacks orders of a value or times, so that there is no bound, as a clause; "" if it has all.
+    conversions: by result of a Transpose of the graph, the value in the order that it gives.
     """
 
     problem: IntegerProgram
@@ -54,6 +55,7 @@ class OrderProblem:
     always: int
     kept: int
     incomplete: str
+    conversions: Mapping[str, OrderedValue]
 
     @property
     def over(self) -> str:
@@ -147,7 +149,8 @@ class _Statement:
             tuple(choices), (*weights, *(_RESHAPE for _ in self.views)), dict(self._times_of_transposes())
         )
         always = always_paid(self.graph, self.orders.fixed, self.weigh)
-        return OrderProblem(program, tuple(nodes), tuple(perms), always, self._kept(), self._incomplete())
+        incomplete, conversions = self._incomplete(), dict(self._conversions())
+        return OrderProblem(program, tuple(nodes), tuple(perms), always, self._kept(), incomplete, conversions)
 
     def _given_as_written(self) -> Iterator[OrderedUse]:
         """The results of the operators that are in no choice."""
@@ -222,6 +225,12 @@ class _Statement:
             for order, times in found.items():
                 self.one_time_each &= len(times) == 1
                 yield (index, self.orders.orders[root][order]), (min(times), size, 0, 0)
+
+    def _conversions(self) -> Iterator[tuple[str, OrderedValue]]:
+        for node in self.graph.nodes_of(("Transpose",)):
+            origin = self.orders.origins[node.outputs[0]]
+            if origin.root in self.roots and origin.root != node.outputs[0]:
+                yield node.outputs[0], self._stored(OrderedUse(node.outputs[0], origin.root, origin.order))
 
     def _kept(self) -> int:
         """Operators with one form, not by the target's demand, of which a value may have another order."""
