@@ -151,6 +151,7 @@ NO_CUT = {
     "a value is given twice": ((GIVEN_A,), (GIVEN_A,), (Form((0,), needs=((0, "b"),)),)),
     "only one form gives the value, or two operators do": (TURNED, TURNED, (Form((0,)),)),
     "a value is given by no operator, or by several": (TURNED, (GIVEN_A,)),
+    "only one form gives the value": ((GIVEN_A, Form((0,))), (Form((0,), gives=((1, "a"),), needs=((0, "b"),)),)),
     "only one form needs the value": (
         (Form((0,), needs=((0, "a"),)), Form((1,))),
         (Form((0,), gives=((0, "a"),), needs=((0, "b"),)),),
@@ -173,10 +174,34 @@ def test_what_is_no_cut_says_why_and_is_searched(reason):
 
 
 def test_an_order_that_cannot_be_paid_for_is_no_cut():
-    problem = IntegerProgram((TURNED, (Form((0,), needs=((0, "a"),)),)), (None,))
+    problem = IntegerProgram(
+        (TURNED, (Form((0,), needs=((0, "a"), (1, "a"))),), (Form((0,), gives=((1, "b"),)),)), (None, (2,))
+    )
     with pytest.raises(two_orders.NotACut, match="cannot be paid for"):
         two_orders.minimum_by_cut(problem)
-    assert solve_integer_program(problem).forms == (0, 0)  # the one that gives what is needed
+    for solve in (solve_integer_program, by_search):
+        assert solve(problem) == IntegerSolution((0, 0, 0), (2,), 2)  # the form that gives what is needed
+
+
+READS = tuple(Form((cost,), needs=((0, order),)) for order, cost in (("b", 0), ("a", 1)))
+CUTS = {
+    "given before it is read": (((GIVEN_A,), READS, (Form((0,)),)), (0, 1, 0)),
+    "given where others end": ((READS, (GIVEN_A,)), (1, 0)),
+    "needed by one form, and given in any case": (
+        (
+            (Form((0,), needs=((1, "a"), (0, "b"))), Form((1,), needs=((0, "a"),))),
+            (Form((0,), gives=((0, "a"), (1, "a"))),),
+        ),
+        (1, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_what_is_a_cut_is_solved_as_one(name):
+    choices, forms = CUTS[name]
+    problem = IntegerProgram(choices, ((3,), (4,)))
+    assert two_orders.minimum_by_cut(problem) == forms and problem.cost(forms) == brute_force(problem)
 
 
 @pytest.mark.parametrize("needs", [("a", "ab"), ("ab", "a"), ("b", "ab"), ("ab", "ab")])

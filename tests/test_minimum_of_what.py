@@ -187,3 +187,22 @@ def test_a_result_below_the_bound_has_none():
     for bound, words in ((24, "moves less than 24 bytes, and this moves exactly that"), (25, BELOW_BOUND)):
         facts = proof(after, "bytes", IntegerSolution((), (bound,), bound), 0, target, over="no choice")
         assert words in facts.sentence and facts.certified is (bound == 24)
+    assert facts.demanded == tuple(target.required_layouts)
+
+
+def test_what_is_unknown_or_left_to_prove_is_not_certified():
+    def facts_of(after, weigh, solution, **words):
+        return proof(after, weigh, solution, 0, load_profile("cpu"), over="no choice", **words)
+
+    exact, open_gap = IntegerSolution((), (24, 24), 24), IntegerSolution((), (24, 24), 20)
+    unknown = facts_of(Counts(2, 6, 24, 1), "bytes", exact)
+    assert (unknown.unknown, unknown.lower_bound, unknown.certified) == (1, None, False)
+    counted = facts_of(Counts(24, 6, 24, 1), "count", exact)  # a Transpose of unknown size is one all the same
+    assert (counted.unknown, counted.lower_bound, counted.certified) == (0, 24, True)
+    found = facts_of(Counts(2, 6, 24, 0), "bytes", open_gap)
+    assert (found.lower_bound, found.certified, found.gap) == (20, False, 4 / 24)
+    assert not facts_of(Counts(2, 7, 28, 0), "bytes", exact).certified  # the rewrites made more than was chosen
+    beyond = facts_of(Counts(2, 6, 24, 0), "bytes", exact, beyond="other orders")
+    assert beyond.certified and beyond.sentence.endswith("; other orders may move less")
+    timed = facts_of(Counts(2, 6, 24, 0), "time", exact)
+    assert timed.certified and not facts_of(Counts(2, 6, 28, 0), "time", exact).certified

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -401,14 +402,15 @@ def test_verification_takes_the_types_of_the_result_but_not_of_a_wrong_rewrite()
 # ---- within an error ------------------------------------------------------------------
 
 
-def fitted(losses, max_error, alone=None):
-    """`fit` for operators whose losses add up. losses, alone: by name."""
+def fitted(losses, max_error, alone=None, listed=None):
+    """`fit` for operators whose losses add up. losses, alone: by name. listed: names by operator."""
     return fit(
         lambda kept: tuple(kept),
         OutputError(lambda kept, _: sum(loss for name, loss in losses.items() if name not in kept), 1),
         lambda: alone or losses,
         list(losses),
         max_error,
+        listed,
     )
 
 
@@ -434,6 +436,48 @@ def test_none_of_the_kept_operators_can_be_left_out(seed):
 def test_an_operator_that_gives_nan_is_kept_first():
     found = fitted({"a": 0.1, "b": 9.0, "c": 0.1}, 0.5, {"a": 0.1, "b": float("nan"), "c": 0.2})
     assert [*found.kept] == ["b"] and found.needed
+
+
+def test_listed_operators_stay_by_kind_and_only_where_they_must():
+    losses = {"soft1": 0.2, "soft2": 0.2, "norm": 3.0, "mul": 0.1}
+    listed = {"Softmax": ["soft1", "soft2"], "Norm": ["norm"]}
+    without = fitted(losses, 4, listed=listed)
+    assert (without.listed, without.kept, without.runs) == ((), {}, 1)
+    norm = fitted(losses, 0.5, listed=listed)
+    assert (norm.listed, norm.kept, norm.needed, norm.error) == (("norm",), {}, True, pytest.approx(0.5))
+    both = fitted(losses, 0.4, listed=listed)
+    assert sorted(both.listed) == ["norm", "soft1", "soft2"] and both.error == pytest.approx(0.1)
+    more = fitted(losses, 0.05, listed=listed)
+    assert sorted(more.listed) == ["norm", "soft1", "soft2"] and [*more.kept] == ["mul"] and more.error == 0
+
+
+BETWEEN = """g (float[4,8] x, float[8,8] w, float[8,8] v) => (float[4,8] y) {
+    a = MatMul(x, w)  s = Softmax(a)  y = MatMul(s, v) }"""
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize("strategy", ["optimal", "greedy"])
+def test_an_error_that_is_allowed_decides_in_place_of_the_list(strategy):
+    """torch's autocast runs Softmax in float32, which takes two Casts more than the border needs."""
+    graph = typed(BETWEEN)
+    casts, sentences = {}, {}
+    for allowed in (0.0, 0.1, 1e-9):
+        chosen = precision_strategy(strategy, {"type": "float16", "max_error": allowed})
+        context = PassContext(CPU, RunRecorder(inputs_of=lambda graph: [random_inputs(graph)]))
+        step = run_pass(chosen, graph.copy(), context)
+        casts[allowed], sentences[allowed] = step.facts.casts, step.facts.sentence
+        assert not allowed or step.facts.fitted.error <= allowed
+    assert (casts[0.0], casts[0.1], casts[1e-9]) == (6, 4, 0)
+    assert "listed" not in sentences[0.1] and "1 that are listed for float32 stay in it" in sentences[1e-9]
+
+
+@pytest.mark.slow_after(1)
+def test_what_the_target_itself_demands_stays_whatever_the_error():
+    target = replace(CPU, precision={"Softmax": "float32"})
+    chosen = precision_strategy("optimal", {"type": "float16", "max_error": 0.5})
+    context = PassContext(target, RunRecorder(inputs_of=lambda graph: [random_inputs(graph)]))
+    step = run_pass(chosen, typed(BETWEEN), context)
+    assert step.facts.casts == 6 and any("the target 'cpu' runs Softmax in float32" in k.why for k in step.facts.kept)
 
 
 @pytest.mark.slow

@@ -33,7 +33,10 @@ SUBJECTS = {
             "workbench/planning/precision/problem.py",
             "workbench/planning/precision/joint/orders_and_types.py",
         ),
-        ("cut_problems", "layout_optimal", "layout_orders", "precision_with_layout"),
+        (
+            *("cut_problems", "layout_optimal", "layout_orders", "precision_with_layout"),
+            *("minimum_of_what", "what_needs_transposes", "measured", "minimize_transposes"),
+        ),
     ),
     "checker": Subject(
         ("workbench/checker/*.py",),

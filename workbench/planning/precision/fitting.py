@@ -1,15 +1,16 @@
 """Which operators must stay in float32 so that no output is off by more than is allowed.
 
-A bisection finds how many of those that lose most by themselves suffice. Then groups of them, each half as large as
-those before, are left out again where the outputs still hold, down to single operators (delta debugging, Zeller and
-Hildebrandt 2002). Each trial is a run of the whole graph. What remains is a set from which none can be left out; a
-smaller set of other operators may exist.
+Those that torch's autocast lists for float32 are tried first, by their operator: all of a kind stay, or none. If all of
+them are not enough, a bisection finds how many of those that lose most by themselves suffice. Then groups of them, each
+half as large as those before, are left out again where the outputs still hold, down to single operators (delta
+debugging, Zeller and Hildebrandt 2002). Each trial is a run of the whole graph. What remains is a set from which none
+can be left out; a smaller set of other operators may exist.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.ir import Graph
@@ -25,7 +26,7 @@ class Fitted:
 
     error: the largest relative error of an output with them; error_before: without them. inputs: on how many inputs.
     runs: the sets that were tried. needed: whether each of them is needed: without any one of them the error is too
-    large.
+    large. listed: further ones that stay in float32, as a list says.
     """
 
     kept: Mapping[str, float]
@@ -34,6 +35,7 @@ class Fitted:
     inputs: int
     runs: int
     needed: bool
+    listed: tuple[str, ...] = ()
 
 
 def fit(
@@ -42,25 +44,38 @@ def fit(
     errors_alone: Callable[[], Mapping[str, float]],
     narrow: Collection[str],
     max_error: float,
+    listed: Mapping[str, Collection[str]] | None = None,
 ) -> Fitted:
     """The operators to keep, so that no output is off by more than `max_error`.
 
     convert: the graph with these operators in float32 and the others as the strategy chooses. narrow: those that it
-    runs in the narrower type without any kept. errors_alone: by node; asked only if needed.
+    runs in the narrower type without any kept. errors_alone: by node; asked only if needed. listed: by operator, those
+    nodes that a list names for float32.
     """
     before = error.of(convert([]), math.inf)
     if before <= max_error:
         return Fitted({}, before, before, error.inputs, 1, True)
-    trials = _Trials(lambda kept: error.of(convert(kept), max_error), max_error)
+    by_list = _Trials(lambda kinds: error.of(convert(_nodes_of(listed, kinds)), math.inf), max_error)
+    if listed and by_list.holds([*listed]):
+        kinds = minimized([*listed], by_list.holds)
+        return Fitted({}, by_list.error(kinds), before, error.inputs, by_list.runs + 1, True, _nodes_of(listed, kinds))
+    stay = _nodes_of(listed, listed or ())
+    trials = _Trials(lambda kept: error.of(convert((*stay, *kept)), max_error), max_error)
+    narrow = [name for name in narrow if name not in stay]
     alone = errors_alone()
     order = sorted(narrow, key=lambda name: -_loss(alone.get(name, 0.0)))
     enough = _fewest(trials, order)
     kept, needed = _without_unneeded(trials, order[:enough])
     losses = {name: alone.get(name, 0.0) for name in kept}
     after = (
-        trials.error(kept) if trials.holds(kept) else error.of(convert(kept), math.inf)
+        trials.error(kept) if trials.holds(kept) else error.of(convert((*stay, *kept)), math.inf)
     )  # else it ended at the limit
-    return Fitted(losses, after, before, error.inputs, trials.runs + 1, needed)
+    runs = trials.runs + by_list.runs + 1
+    return Fitted(losses, after, before, error.inputs, runs, needed, stay)
+
+
+def _nodes_of(listed: Mapping[str, Collection[str]] | None, kinds: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for kind in kinds for name in (listed or {})[kind])
 
 
 class _Trials:

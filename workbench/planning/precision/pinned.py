@@ -24,7 +24,7 @@ from workbench.planning.precision.element_types import (
 )
 from workbench.planning.precision.kernel_types import RuntimeKernels
 from workbench.planning.precision.recorded import Magnitudes
-from workbench.planning.precision.wanted_types import WIDE_ONLY, wanted_type
+from workbench.planning.precision.wanted_types import WIDE_ONLY, is_demanded, wanted_type
 from workbench.rewrite.analyses.element_types import MOVERS
 from workbench.rewrite.analyses.reductions import reduced_axes
 from workbench.rewrite.core.rule import NoMatch
@@ -46,11 +46,12 @@ def pinning_constraint(
     patterns: Sequence[str],
     recorded: Mapping[str, Magnitudes],
     kernels: RuntimeKernels | None = None,
+    by_list: bool = True,
 ) -> str:
     """Why the node must run in float32, a sentence with the number that decides; "" if it need not.
 
     patterns: of names of nodes, as in `matching_pattern`. recorded: magnitudes of values, of those that were recorded.
-    kernels: of the runtime that was named.
+    kernels: of the runtime that was named. by_list: whether operators must that torch's autocast lists.
     """
     pattern = matching_pattern(node.name, patterns)
     if pattern is not None:
@@ -73,7 +74,8 @@ def pinning_constraint(
         or _concat_of_integers(graph, node, narrow)
     )
     wanted, by = wanted_type(node, target)
-    return sentence or (f"{by} runs {node.op} in float32" if wanted == WIDE_ONLY else "")
+    is_pinned = wanted == WIDE_ONLY and (by_list or is_demanded(node, target))
+    return sentence or (f"{by} runs {node.op} in float32" if is_pinned else "")
 
 
 def _out_of_range(graph: Graph, value: str, narrow: DataType, recorded: Mapping[str, Magnitudes]) -> str:

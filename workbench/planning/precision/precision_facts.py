@@ -89,6 +89,8 @@ class PrecisionFacts:
             kept = f"; {number:,} operator{'' if number == 1 else 's'} more in float32 for that" if number else ""
             if number and self.fitted.needed:
                 kept += ", which cannot be left out" if number == 1 else ", none of which can be left out"
+            if self.fitted.listed:
+                kept = f"; {len(self.fitted.listed):,} that are listed for float32 stay in it{kept}"
             on = counted(self.fitted.inputs, "input")
             text += f"; outputs are off by {self.fitted.error:.1e} at most on {on}{kept}"
         if self.unmatched:

@@ -25,6 +25,11 @@ _FLOAT32_OPERATORS = (
 AUTOCAST = {**dict.fromkeys(_NARROW_OPERATORS, NARROW), **dict.fromkeys(_FLOAT32_OPERATORS, WIDE_ONLY)}
 
 
+def is_demanded(node: Node, target: Profile | None) -> bool:
+    """Whether the target itself says in which type the operator runs."""
+    return target is not None and plain_op(node) in target.precision
+
+
 def wanted_type(node: Node, target: Profile | None) -> tuple[str | None, str]:
     """NARROW, WIDE_ONLY or None for a node, and who wants it, as a subject: "torch's autocast"."""
     op = plain_op(node)

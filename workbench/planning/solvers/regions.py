@@ -50,7 +50,7 @@ def regions(problem: IntegerProgram) -> Iterator[IndependentRegion]:
             else:
                 varying[index].add(value)
     for choices in _tied(varying):
-        if len(choices) == 1 and len(problem.choices[choices[0]]) == 1:
+        if len(problem.choices[choices[0]]) == 1:
             continue
         values = dict.fromkeys(value for index in choices for value in sorted(varying[index]))
         parts = [tuple(_restricted(form, values) for form in problem.choices[index]) for index in choices]

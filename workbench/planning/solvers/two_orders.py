@@ -43,7 +43,7 @@ class _Value:
 
 
 def minimum_by_cut(problem: IntegerProgram) -> tuple[int, ...]:
-    """The forms of least cost. Raises NotACut."""
+    """The forms of least cost. problem: of a region, whose last choice is its border. Raises NotACut."""
     values = _values(problem)
     choice_flips, value_flips = _sides(problem, values)
     units = _units(problem)
@@ -91,14 +91,14 @@ def _values(problem: IntegerProgram) -> dict[int, _Value]:
         for form in forms:
             for value, order in (*form.gives, *form.needs):
                 orders[value][order] = None
-    result = {}
+    result, (border,) = {}, problem.choices[-1]
     for value, known in orders.items():
         if len(known) > 2:
             raise NotACut("a value has more than two orders")
         if len(known) == 2:
             first, last = known
             result[value] = _Value((first, last))
-        elif not any((value, order) in problem.choices[-1][0].gives for order in known):
+        elif (value, *known) not in border.gives:
             raise NotACut("only some forms use the value")
     for index, forms in enumerate(problem.choices):
         for value in dict.fromkeys(value for form in forms for value, _ in (*form.gives, *form.needs)):
@@ -170,7 +170,7 @@ def _sides(problem: IntegerProgram, values: dict[int, _Value]) -> tuple[dict[int
 def _units(problem: IntegerProgram) -> tuple[int, ...]:
     """A weight for each component of a cost, larger than any sum of those after it: weighted, costs are one number."""
     forms = [form for choice in problem.choices for form in choice]
-    uses = dict.fromkeys(use for form in forms for use in (*form.gives, *form.needs))
+    uses = dict.fromkeys(use for form in forms for use in form.needs)
     costs = [*(form.cost for form in forms), *filter(None, map(problem.conversion_cost, uses))]
     units = [1]
     for parts in reversed(list(zip(*costs, strict=True))[1:]):

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 from workbench.analysis.inference.bound_shapes import infer_sizes
@@ -14,6 +15,7 @@ from workbench.errors import UserError
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.permutation import Permutation
 from workbench.ir.types import numpy_name
+from workbench.ops.channels_last import plain_op
 from workbench.planning.layout.problem.cost_model import BYTES, COUNT, TIME
 from workbench.planning.layout.problem.operator_benchmark import OperatorTimer
 from workbench.planning.layout.profile import Profile
@@ -35,7 +37,7 @@ from workbench.planning.precision.precision_facts import TRAFFIC, KeptWide, Prec
 from workbench.planning.precision.problem import type_side
 from workbench.planning.precision.recorded import Magnitudes, NotRecordedError, ValueRecorder
 from workbench.planning.precision.type_times import TypeTimes
-from workbench.planning.precision.wanted_types import NARROW, wanted_type
+from workbench.planning.precision.wanted_types import NARROW, WIDE_ONLY, wanted_type
 from workbench.planning.solvers.minimum_cut import FIRST_SIDE, LAST_SIDE
 from workbench.rewrite.core.exactness import Exactness
 from workbench.rewrite.core.limits import NO_LIMITS, RuleLimits
@@ -131,13 +133,15 @@ class PrecisionStrategy(Pass):
         recorded, note = _recorded(graph, context, narrow)
         kernels = context.get(KernelLists).of(self.runtime) if self.runtime else None
         patterns = name_patterns(self.keep)
-        choices = type_choices(graph, narrow, context.get(Profile), patterns, recorded, kernels, context.limits)
+        by_list = not self.max_error  # else the error decides
+        target, limits = context.get(Profile), context.limits
+        choices = type_choices(graph, narrow, target, patterns, recorded, kernels, limits, by_list)
         free = free_border(graph, narrow) if self.io == AS_COMPUTED else frozenset()
         choices = self.considered(replace(choices, timer=context.find(OperatorTimer), free_border=free))
         chosen, fitted = self.choose(choices), None
         if self.max_error:
             fitted = self._fitted(choices, chosen, context.get(ValueRecorder))
-            choices = choices.keeping(self._reasons(graph, fitted))
+            choices = choices.keeping(self._reasons(graph, fitted, choices.target))
             chosen = self.choose(choices)
         yield from self.conversions(graph, choices, chosen)
         if self.io == AS_COMPUTED:
@@ -219,12 +223,22 @@ class PrecisionStrategy(Pass):
                 f"no operator of '{choices.graph.name}' runs in float32 and may run in {self.type}, and outputs are "
                 f"off by {now:.1e} as they are; bring it back with precision_undo first, or allow more"
             )
-        return fit(convert, error, lambda: recorder.errors_alone(choices.graph, self.type), narrowed, self.max_error)
+        listed: dict[str, list[str]] = {}
+        for name in narrowed:
+            node = choices.graph.node(name)
+            if wanted_type(node, choices.target)[0] == WIDE_ONLY:
+                listed.setdefault(plain_op(node), []).append(name)
+        alone = partial(recorder.errors_alone, choices.graph, self.type)
+        return fit(convert, error, alone, narrowed, self.max_error, listed)
 
-    def _reasons(self, graph: Graph, fitted: Fitted) -> dict[str, str]:
+    def _reasons(self, graph: Graph, fitted: Fitted, target: Profile) -> dict[str, str]:
         """Why each of the operators that were fitted stays in float32."""
         allowed = f"outputs may be off by {self.max_error:g}"
-        return {
+        by_list = {
+            name: f"{wanted_type(graph.node(name), target)[1]} runs {graph.node(name).op} in float32; {allowed}"
+            for name in fitted.listed
+        }
+        return by_list | {
             name: f"{graph.node(name)} alone {_loss_text(error)} in {self.type}; {allowed}"
             for name, error in fitted.kept.items()
         }
@@ -247,10 +261,12 @@ def type_choices(
     recorded: Mapping[str, Magnitudes],
     kernels: RuntimeKernels | None = None,
     limits: RuleLimits = NO_LIMITS,
+    by_list: bool = True,
 ) -> TypeChoices:
     """What is known of the operators of a graph before types are chosen.
 
-    limits: an operator stays in float32 if the opset that is kept does not have it in the narrower type.
+    limits: an operator stays in float32 if the opset that is kept does not have it in the narrower type. by_list: as in
+    `pinning_constraint`.
     """
     calls: dict[str, FloatCall] = {}
     fixed: dict[str, int] = {}
@@ -262,7 +278,7 @@ def type_choices(
             reasons[node.name] = str(error)
             continue
         calls[node.name] = call
-        why = pinning_constraint(graph, node, call, narrow, target, patterns, recorded, kernels)
+        why = pinning_constraint(graph, node, call, narrow, target, patterns, recorded, kernels, by_list)
         if not why and limits.opset is not None and call.dtype == WIDE:
             why = limits.opset_refusal(graph, change_type(graph, node, narrow, narrow).edit)
         wanted, by = wanted_type(node, target)
