@@ -40,6 +40,8 @@ from workbench.planning.precision.rounding_everywhere import rounded_everywhere
 from workbench.planning.precision.strategies.precision_strategy import type_choices
 from workbench.rewrite import PassContext, Step, run_pass, with_options
 from workbench.run.input_kinds import USUAL
+from workbench.run.tolerances import FLOAT16 as FLOAT16_TOLERANCE
+from workbench.run.tolerances import allowed_in
 from workbench.run.value_recording import RunRecorder
 
 CPU = load_profile("cpu")
@@ -402,8 +404,8 @@ def test_verification_takes_the_types_of_the_result_but_not_of_a_wrong_rewrite()
 # ---- within an error ------------------------------------------------------------------
 
 
-def fitted(losses, max_error, alone=None, listed=None):
-    """`fit` for operators whose losses add up. losses, alone: by name. listed: names by operator."""
+def fitted(losses, max_error, alone=None, listed=None, traffic=None):
+    """`fit` for operators whose losses add up. losses, alone: by name. listed: names by operator. traffic: by kept."""
     return fit(
         lambda kept: tuple(kept),
         OutputError(lambda kept, _: sum(loss for name, loss in losses.items() if name not in kept), 1),
@@ -411,6 +413,7 @@ def fitted(losses, max_error, alone=None, listed=None):
         list(losses),
         max_error,
         listed,
+        traffic,
     )
 
 
@@ -428,7 +431,7 @@ def test_none_of_the_kept_operators_can_be_left_out(seed):
     limit = sum(losses.values()) * 0.4
     found = fitted(losses, limit, alone)
     assert found.error <= limit < found.error_before
-    assert found.runs <= MAX_TRIALS + 1
+    assert found.runs <= MAX_TRIALS + 2
     if found.needed:
         assert all(found.error + losses[name] > limit for name in found.kept)
 
@@ -441,14 +444,50 @@ def test_an_operator_that_gives_nan_is_kept_first():
 def test_listed_operators_stay_by_kind_and_only_where_they_must():
     losses = {"soft1": 0.2, "soft2": 0.2, "norm": 3.0, "mul": 0.1}
     listed = {"Softmax": ["soft1", "soft2"], "Norm": ["norm"]}
-    without = fitted(losses, 4, listed=listed)
+    without = fitted(losses, 4, listed=listed, traffic=len)
     assert (without.listed, without.kept, without.runs) == ((), {}, 1)
-    norm = fitted(losses, 0.5, listed=listed)
+    norm = fitted(losses, 0.5, listed=listed, traffic=lambda kept: 2 * len(kept) - (kept == ("norm",)))
     assert (norm.listed, norm.kept, norm.needed, norm.error) == (("norm",), {}, True, pytest.approx(0.5))
-    both = fitted(losses, 0.4, listed=listed)
+    both = fitted(losses, 0.15, listed=listed, traffic=len)
     assert sorted(both.listed) == ["norm", "soft1", "soft2"] and both.error == pytest.approx(0.1)
-    more = fitted(losses, 0.05, listed=listed)
-    assert sorted(more.listed) == ["norm", "soft1", "soft2"] and [*more.kept] == ["mul"] and more.error == 0
+    more = fitted(losses, 0.05, listed=listed, traffic=len)
+    assert not more.listed and sorted(more.kept) == ["mul", "norm", "soft1", "soft2"]
+
+
+def borders(order):
+    """Traffic of a chain: 2 for each operator in float32, and 5 where the type changes."""
+    return lambda kept: (
+        2 * len(kept)
+        + 5 * sum((one in kept) != (other in kept) for one, other in zip(("", *order), (*order, ""), strict=True))
+    )
+
+
+@pytest.mark.parametrize("first", [0, 4, 14])
+def test_a_part_of_the_graph_with_few_casts_around_it_stays(first):
+    """Neither the ones before nor those behind matter, and those that lose by themselves are strewn in it."""
+    order = [f"n{i}" for i in range(20)]
+    losses = {name: 0.1 if first <= i < first + 6 and i % 2 == first % 2 else 0.0 for i, name in enumerate(order)}
+    found = fitted(losses, 0.05, traffic=borders(order))
+    lossy = {name for name, loss in losses.items() if loss}
+    assert lossy <= {*found.kept} <= {*order[first : first + 5]} and found.error == 0 and found.runs < 40
+
+
+def test_operators_far_apart_stay_alone_where_the_part_between_them_is_larger():
+    order = [f"n{i}" for i in range(40)]
+    losses = {name: 0.3 if i in (0, 39) else 0.0 for i, name in enumerate(order)}
+    found = fitted(losses, 0.05, traffic=borders(order))
+    assert sorted(found.kept) == ["n0", "n39"] and found.needed
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_kept_holds_and_takes_a_bounded_number_of_runs(seed):
+    random = np.random.default_rng(seed)
+    order = [f"n{i}" for i in range(60)]
+    losses = dict(zip(order, map(float, random.exponential(size=60) ** 3), strict=True))
+    limit = sum(losses.values()) * 0.2
+    found = fitted(losses, limit, listed={"A": order[10:13], "B": order[50:52]}, traffic=borders(order))
+    assert found.error <= limit < found.error_before and found.runs <= MAX_TRIALS + 2
+    assert {*found.kept, *found.listed} < {*order}
 
 
 BETWEEN = """g (float[4,8] x, float[8,8] w, float[8,8] v) => (float[4,8] y) {
@@ -467,8 +506,8 @@ def test_an_error_that_is_allowed_decides_in_place_of_the_list(strategy):
         step = run_pass(chosen, graph.copy(), context)
         casts[allowed], sentences[allowed] = step.facts.casts, step.facts.sentence
         assert not allowed or step.facts.fitted.error <= allowed
-    assert (casts[0.0], casts[0.1], casts[1e-9]) == (6, 4, 0)
-    assert "listed" not in sentences[0.1] and "1 that are listed for float32 stay in it" in sentences[1e-9]
+    assert casts[0.0] == 6 and casts[0.1] == 4
+    assert "more in float32" not in sentences[0.1] and "more in float32 for that" in sentences[1e-9]
 
 
 @pytest.mark.slow_after(1)
@@ -648,3 +687,30 @@ def test_operators_are_timed_on_this_machine_in_both_types(tmp_path, run):
     assert all(row["us"] > 0 and row["other_us"] > 0 for row in facts["times"])
     code, said, _ = run("check", ROOT / "sample_models" / "ppocr_cls_v2.onnx", output, certificate)
     assert code == 0 and "the log leads from the model to 'out.onnx'" in said  # a time is no evidence, and not in it
+
+
+def test_values_with_new_names_behind_narrowed_ones_were_narrowed_on_purpose():
+    """A value that another pass renamed is float32 and depends on float16."""
+    original = typed("g (float[2,3] x) => (float[2,3] y) { a = Mul(x, x)  b = Exp(a)  y = Neg(b) }")
+    narrowed = typed("""g (float[2,3] x) => (float[2,3] y) {
+        x16 = Cast<to=10>(x)  a16 = Mul(x16, x16)  a32 = Cast<to=1>(a16)  other = Exp(a32)  y = Neg(other)
+        k = Identity(x)  unused = Neg(k) }""")
+    for was_asked in (True, False):
+        purpose = allowed_in(original, narrowed, was_asked).on_purpose
+        assert {"x16", "a16", "a32", "other"} <= purpose.keys() and not {"k", "unused"} & purpose.keys()
+        assert all(purpose[value].relative == FLOAT16_TOLERANCE.relative for value in ("a16", "other", "y"))
+    assert not allowed_in(narrowed, narrowed).on_purpose
+    turned = typed("""g (float[2,3] x) => (float[2,3] y) {
+        x16 = Cast<to=10>(x)  t = Transpose(x16)  m = Mul(t, t)  a32 = Cast<to=1>(m)  e = Exp(a32)  n = Neg(e)
+        y = Transpose(n) }""")
+    assert "n" not in allowed_in(narrowed, turned).on_purpose  # float16 is in both: nothing says that more was narrowed
+
+
+@pytest.mark.slow
+def test_a_model_whose_values_were_renamed_before_is_equal_within_an_error(tmp_path, done):
+    """`simplify` runs operators of Basic Pitch in other orders, behind convolutions that are then narrowed."""
+    out = tmp_path / "out.onnx"
+    model = ROOT / "sample_models" / "basic_pitch_nmp.onnx"
+    said = done("optimize", model, "-o", out, "--precision", "optimal", "--max-error", "6e-3")
+    assert "the end: Equal" in said and "left out" not in said
+    assert "equal: Equal" in done("verify", model, out)

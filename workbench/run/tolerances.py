@@ -99,7 +99,8 @@ def allowed_in(graph: Graph, narrowed: Graph | None = None, was_asked: bool = Fa
     """What the outputs of a graph allow; the looser of both if another graph has them in narrower element types.
 
     was_asked: whether the other graph was narrowed on purpose. Otherwise a value was, if it depends on narrower types
-    in one of the two on which it does not in the other.
+    in one of the two on which it does not in the other; one that only the other graph has, if it depends on types on
+    which nothing does in this one.
     """
     of_each, loosest = tolerances_for(graph), tolerance_for(graph)
     if narrowed is None:
@@ -111,6 +112,9 @@ def allowed_in(graph: Graph, narrowed: Graph | None = None, was_asked: bool = Fa
     others_loosest = _loosest(kind for value in narrowed.outputs for kind in others.get(value, _NONE))
     known = of_both if was_asked else [v for v in of_both if v in others and others[v] != before[v]]
     purpose = {value: of_both[value] for value in known if of_both[value] is not FLOAT32}
+    present = _NONE if was_asked else _NONE.union(*before.values())
+    renamed = {value: _loosest(kinds - present) for value, kinds in others.items() if value not in of_each}
+    purpose |= {value: _on_purpose(FLOAT32, one) for value, one in renamed.items() if one is not FLOAT32}
     return Allowed(of_both, _on_purpose(loosest, others_loosest), purpose)
 
 

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from workbench.analysis.inference.bound_shapes import bound_shape
+from workbench.analysis.inference.bound_shapes import bound_shape, bytes_of_value
 from workbench.analysis.metrics.transpose_cost import computed_from_constants
 from workbench.ir import DataType, Graph, Node
 from workbench.ir.liveness import unread_nodes
+from workbench.ir.types import constant_type
 from workbench.planning.precision.element_types import WIDE
 
 
@@ -47,6 +48,16 @@ def bytes_converted(graph: Graph, value: str, narrow: DataType) -> int | None:
     shape = bound_shape(graph, value)
     bytes_of_both = int(WIDE.itemsize + narrow.itemsize)
     return None if shape is None else math.prod(shape) * bytes_of_both
+
+
+def bytes_read_and_written(graph: Graph) -> int:
+    """By all operators in one run, each by itself, as far as sizes are known; those in bodies do not count."""
+    return sum(_bytes_of(graph, value) for node in graph.nodes for value in (*node.inputs, *node.outputs) if value)
+
+
+def _bytes_of(graph: Graph, value: str) -> int:
+    tensor = graph.constant(value)
+    return (bytes_of_value(graph, value) if tensor is None else constant_type(tensor).bytes) or 0
 
 
 def casts_between(graph: Graph, narrow: DataType) -> Iterator[Node]:

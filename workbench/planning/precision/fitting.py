@@ -1,10 +1,15 @@
 """Which operators must stay in float32 so that no output is off by more than is allowed.
 
-Those that torch's autocast lists for float32 are tried first, by their operator: all of a kind stay, or none. If all of
-them are not enough, a bisection finds how many of those that lose most by themselves suffice. Then groups of them, each
-half as large as those before, are left out again where the outputs still hold, down to single operators (delta
-debugging, Zeller and Hildebrandt 2002). Each trial is a run of the whole graph. What remains is a set from which none
-can be left out; a smaller set of other operators may exist.
+Three kinds of sets are tried, each by bisection, and of those that hold the one is taken with which a run reads and
+writes least:
+
+- those that torch's autocast lists for float32, by their operator: all of a kind stay, or none;
+- a part of the graph in the order of execution, the shortest from its beginning or to its end, and of that only what
+  is needed: such a part has few Casts around it;
+- those that lose most by themselves. Groups of them, each half as large as those before, are left out again where the
+  outputs still hold, down to single operators (delta debugging, Zeller and Hildebrandt 2002).
+
+Each trial is a run of the whole graph. A smaller set of other operators may exist.
 """
 
 from __future__ import annotations
@@ -12,12 +17,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from workbench.ir import Graph
 from workbench.planning.precision.recorded import OutputError
 from workbench.support.delta_debugging import minimized
 
 MAX_TRIALS = 60  # of the graph; what is kept then holds, and may be more than is needed
+_FEW = 8  # operators: if so many that lose most are enough no other set is tried, and of a part each may be left out
+_NEARLY_LEAST = 1.05  # times what a run of the graph without any kept reads and writes: no other set is tried
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,7 @@ class Fitted:
 
     error: the largest relative error of an output with them; error_before: without them. inputs: on how many inputs.
     runs: the sets that were tried. needed: whether each of them is needed: without any one of them the error is too
-    large. listed: further ones that stay in float32, as a list says.
+    large. listed: further ones that stay, as a list names them.
     """
 
     kept: Mapping[str, float]
@@ -42,40 +50,101 @@ def fit(
     convert: Callable[[Collection[str]], Graph],
     error: OutputError,
     errors_alone: Callable[[], Mapping[str, float]],
-    narrow: Collection[str],
+    narrow: Sequence[str],
     max_error: float,
     listed: Mapping[str, Collection[str]] | None = None,
+    traffic: Callable[[Graph], int] | None = None,
 ) -> Fitted:
     """The operators to keep, so that no output is off by more than `max_error`.
 
     convert: the graph with these operators in float32 and the others as the strategy chooses. narrow: those that it
-    runs in the narrower type without any kept. errors_alone: by node; asked only if needed. listed: by operator, those
-    nodes that a list names for float32.
+    runs in the narrower type without any kept, in the order of execution. errors_alone: by node; asked only if needed.
+    listed: by operator, those nodes that a list names for float32. traffic: the bytes that a run of such a graph reads
+    and writes; None: only operators that lose most are tried.
     """
     before = error.of(convert([]), math.inf)
     if before <= max_error:
         return Fitted({}, before, before, error.inputs, 1, True)
-    by_list = _Trials(lambda kinds: error.of(convert(_nodes_of(listed, kinds)), math.inf), max_error)
-    if listed and by_list.holds([*listed]):
-        kinds = minimized([*listed], by_list.holds)
-        return Fitted({}, by_list.error(kinds), before, error.inputs, by_list.runs + 1, True, _nodes_of(listed, kinds))
-    stay = _nodes_of(listed, listed or ())
-    trials = _Trials(lambda kept: error.of(convert((*stay, *kept)), max_error), max_error)
-    narrow = [name for name in narrow if name not in stay]
+    trials = _Trials(lambda kept: error.of(convert(kept), max_error), max_error)
     alone = errors_alone()
-    order = sorted(narrow, key=lambda name: -_loss(alone.get(name, 0.0)))
-    enough = _fewest(trials, order)
-    kept, needed = _without_unneeded(trials, order[:enough])
-    losses = {name: alone.get(name, 0.0) for name in kept}
-    after = (
-        trials.error(kept) if trials.holds(kept) else error.of(convert((*stay, *kept)), math.inf)
-    )  # else it ended at the limit
-    runs = trials.runs + by_list.runs + 1
-    return Fitted(losses, after, before, error.inputs, runs, needed, stay)
+    if traffic is None:
+        best = _that_lose_most(trials, _by_loss(narrow, alone))
+    else:
+        best = _least(trials, partial(_traffic_with, convert, traffic), narrow, listed or {}, alone)
+    losses = {} if best.listed else {name: alone.get(name, 0.0) for name in best.kept}
+    losses = dict(sorted(losses.items(), key=lambda item: -_loss(item[1])))
+    after = error.of(convert(best.kept), math.inf)  # a trial may have ended at the limit
+    needed = best.needed or len(best.kept) == 1
+    return Fitted(losses, after, before, error.inputs, trials.runs + 2, needed, best.listed)
 
 
-def _nodes_of(listed: Mapping[str, Collection[str]] | None, kinds: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name for kind in kinds for name in (listed or {})[kind])
+def _traffic_with(
+    convert: Callable[[Collection[str]], Graph], traffic: Callable[[Graph], int], kept: Collection[str]
+) -> int:
+    return traffic(convert(kept))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """kept: operators with which the outputs hold. listed: the same, if a list names them."""
+
+    kept: tuple[str, ...]
+    listed: tuple[str, ...] = ()
+    needed: bool = False
+
+
+def _nodes_of(listed: Mapping[str, Collection[str]], kinds: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for kind in kinds for name in listed[kind])
+
+
+def _least(
+    trials: _Trials,
+    traffic: Callable[[Collection[str]], int],
+    narrow: Sequence[str],
+    listed: Mapping[str, Collection[str]],
+    alone: Mapping[str, float],
+) -> _Found:
+    """Of the sets that hold the one with the least traffic; the first with nearly the least that there can be."""
+    enough = traffic(()) * _NEARLY_LEAST
+    found = _by_list(trials, listed)
+    order_of_loss = _by_loss(narrow, alone)
+    if not found and trials.holds(order_of_loss[:_FEW]):
+        return _that_lose_most(trials, order_of_loss[:_FEW])
+    for order in (narrow, narrow[::-1]):
+        if not any(traffic(one.kept) <= enough for one in found):
+            found += _part(trials, order)
+    if not any(one.listed or traffic(one.kept) <= enough for one in found):
+        found.append(_that_lose_most(trials, order_of_loss))  # which takes most runs
+    return min(found, key=lambda one: traffic(one.kept))
+
+
+def _by_list(trials: _Trials, listed: Mapping[str, Collection[str]]) -> list[_Found]:
+    """The operators that a list names, of the fewest kinds; none if all of them are not enough."""
+    if not listed or not trials.holds(_nodes_of(listed, listed)):
+        return []
+    kept = _nodes_of(listed, minimized([*listed], lambda kinds: trials.holds(_nodes_of(listed, kinds))))
+    return [_Found(kept, kept)]
+
+
+def _part(trials: _Trials, order: Sequence[str]) -> list[_Found]:
+    """The shortest beginning that holds, without as much of its start as can be left out; none if only all hold."""
+    end = _fewest(trials, order)
+    if end == len(order):
+        return []
+    part = order[end - _fewest(trials, order[:end][::-1]) : end]
+    if len(part) > _FEW:
+        return [_Found(tuple(part))]
+    kept, needed = _without_unneeded(trials, list(part))
+    return [_Found(kept, needed=needed)]
+
+
+def _by_loss(narrow: Sequence[str], alone: Mapping[str, float]) -> list[str]:
+    return sorted(narrow, key=lambda name: -_loss(alone.get(name, 0.0)))
+
+
+def _that_lose_most(trials: _Trials, order: Sequence[str]) -> _Found:
+    kept, needed = _without_unneeded(trials, list(order[: _fewest(trials, order)]))
+    return _Found(kept, needed=needed)
 
 
 class _Trials:
@@ -99,7 +168,7 @@ class _Trials:
         return self.error(kept) <= self._max_error
 
 
-def _fewest(trials: _Trials, order: list[str]) -> int:
+def _fewest(trials: _Trials, order: Sequence[str]) -> int:
     """How many of the first operators suffice, by bisection; at least 1, and all of them if no fewer were found."""
     too_few, enough = 0, len(order)
     while enough - too_few > 1:
@@ -108,7 +177,7 @@ def _fewest(trials: _Trials, order: list[str]) -> int:
     return enough
 
 
-def _without_unneeded(trials: _Trials, kept: list[str]) -> tuple[list[str], bool]:
+def _without_unneeded(trials: _Trials, kept: list[str]) -> tuple[tuple[str, ...], bool]:
     """The operators without those that can be left out, and whether each of the rest was found to be needed."""
     ended = False
 
@@ -117,7 +186,7 @@ def _without_unneeded(trials: _Trials, kept: list[str]) -> tuple[list[str], bool
         ended = ended or trials.runs >= MAX_TRIALS
         return not ended and trials.holds(rest)
 
-    return minimized(kept, holds), not ended
+    return tuple(minimized(kept, holds)), not ended
 
 
 def _loss(error: float) -> float:

@@ -19,7 +19,7 @@ from workbench.ops.channels_last import plain_op
 from workbench.planning.layout.problem.cost_model import BYTES, COUNT, TIME
 from workbench.planning.layout.problem.operator_benchmark import OperatorTimer
 from workbench.planning.layout.profile import Profile
-from workbench.planning.precision.cast_cost import count_casts
+from workbench.planning.precision.cast_cost import bytes_read_and_written, count_casts
 from workbench.planning.precision.conversion import change_type, operands_text, tidy_casts
 from workbench.planning.precision.element_types import (
     NARROW_TYPES,
@@ -229,7 +229,7 @@ class PrecisionStrategy(Pass):
             if wanted_type(node, choices.target)[0] == WIDE_ONLY:
                 listed.setdefault(plain_op(node), []).append(name)
         alone = partial(recorder.errors_alone, choices.graph, self.type)
-        return fit(convert, error, alone, narrowed, self.max_error, listed)
+        return fit(convert, error, alone, narrowed, self.max_error, listed, bytes_read_and_written)
 
     def _reasons(self, graph: Graph, fitted: Fitted, target: Profile) -> dict[str, str]:
         """Why each of the operators that were fitted stays in float32."""
@@ -238,10 +238,11 @@ class PrecisionStrategy(Pass):
             name: f"{wanted_type(graph.node(name), target)[1]} runs {graph.node(name).op} in float32; {allowed}"
             for name in fitted.listed
         }
-        return by_list | {
+        alone = {
             name: f"{graph.node(name)} alone {_loss_text(error)} in {self.type}; {allowed}"
             for name, error in fitted.kept.items()
         }
+        return by_list | alone
 
     def why_chosen(self, dtype: DataType) -> str:
         """Why an operator without a reason of its own runs in that type, as a clause."""
