@@ -31,7 +31,7 @@ GOALS = {
     "simplify": Goal("Smaller and simpler", "Fewer nodes of standard operators, for any runtime.", DEFAULT_PRESET),
     HARDWARE_GOAL: Goal(
         "For a hardware layout",
-        "The target's layouts; no choice of channels first or last moves fewer bytes, proven.",
+        "The target's layouts with the fewest bytes moved; the step says what is proven.",
         DEFAULT_PRESET,
         "optimal",
         target="npu",
