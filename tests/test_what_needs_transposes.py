@@ -11,7 +11,7 @@ from workbench.formats.io.samples import FOLDER
 from workbench.ir import Graph
 from workbench.planning.layout.infer import infer_layouts
 from workbench.planning.layout.profile import load_profile
-from workbench.planning.layout.what_needs_transposes import what_needs_transpose
+from workbench.planning.layout.strategies.what_needs_transposes import what_needs_transpose
 from workbench.presentation.view.inspection import inspect_element
 
 

@@ -20,10 +20,10 @@ from workbench.planning.solvers.solving import solve_integer_program
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, rewrite_each
 
 # What computes each element alone, or along axes that an attribute names. In ONNX Runtime a max or min may lose a NaN
-# or the sign of a zero in another order, and sums of integers saturate.
+# or the sign of a zero in another order, and sums of integers saturate. A Cast stays where a precision strategy put it.
 _MOVABLE = frozenset(
     (
-        *("Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Clip", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Floor"),
+        *("Abs", "Add", "And", "Ceil", "Clip", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Floor"),
         *("Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu"),
         *("Less", "LessOrEqual", "Log", "Mish", "Mul", "Neg", "Not", "Or", "Pow", "PRelu", "Reciprocal", "Relu"),
         *("Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tanh"),
@@ -52,6 +52,7 @@ class MinimizeTransposes(Pass):
     """
 
     title = "Fewest transposes around operators that run in any order"
+    packages = ("highspy",)
     exactness = Exactness.ROUNDING
 
     extra_examples = (

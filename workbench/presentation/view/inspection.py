@@ -19,7 +19,7 @@ from workbench.ir import AttrRef, Graph, Node, constant_type
 from workbench.planning.fusion.opened_groups import OpenedGroups
 from workbench.planning.layout.infer import TENSOR, infer_layouts
 from workbench.planning.layout.profile import Profile
-from workbench.planning.layout.what_needs_transposes import what_needs_transpose
+from workbench.planning.layout.strategies.what_needs_transposes import what_needs_transpose
 from workbench.presentation.view.constants import constant_section, first_values
 from workbench.presentation.view.documents import document_section
 from workbench.presentation.view.fused import fusion_rows, group_rows

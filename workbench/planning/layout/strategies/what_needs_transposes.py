@@ -11,7 +11,7 @@ from workbench.ops.channels_last import plain_op
 from workbench.ops.contract import layout_of
 from workbench.planning.layout.infer import TENSOR, is_cnn, values_of_same_axes
 from workbench.planning.layout.profile import Profile
-from workbench.planning.layout.without_transpose import cost_without
+from workbench.planning.layout.strategies.without_transpose import cost_without
 from workbench.support.reachability import reachable
 
 _FOLLOW = ("agnostic", "remapped")  # kinds of operators that run in the order of their operands
