@@ -2,10 +2,10 @@
 
 First table: each network is simplified without its rules for Transposes, and then written in three ways. "nhwc": values
 are NHWC, and each operator that needs channels first is between two Transposes; a network that has such values in its
-file stands "as it is" instead. "mixed": every 1x1 convolution of
-stride 1 is a MatMul on NHWC values. "wrapped": a third of its values is transposed to a random order and back. A cell
-has the Transposes and the megabytes that they move in one run. The target demands channels first, as ONNX Runtime's
-kernels do. "proven by a cut": the least that the checker proves of `optimal`'s file by a minimum cut of its own.
+file stands "as it is" instead. "mixed": every 1x1 convolution of stride 1 is a MatMul on NHWC values. "wrapped": a
+third of its values is transposed to a random order and back. A cell has the Transposes and the megabytes that they
+move in one run. The target demands channels first, as ONNX Runtime's kernels do. "proven by a cut": the least that the
+checker proves of `optimal`'s file by a minimum cut of its own.
 
 Second table: chains of residual blocks, two of three with a MatMul on NHWC values instead of a convolution.
 """
@@ -19,11 +19,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import onnxruntime
-
 import workbench as wb
 from benchmarks.shared.benchmark import MODELS, Benchmark, Item, Row, default_and_real, table
 from benchmarks.shared.models import LIGHT, models_of
+from benchmarks.shared.sessions import session
 from benchmarks.shared.timing import timed
 from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain, wrapped
 from workbench.analysis.metrics.transpose_cost import Counts, count_transposes
@@ -81,12 +80,14 @@ def cell(counts: Counts) -> str:
 
 
 def by_onnx_runtime(source: Path) -> str:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.optimized_model_filepath = str(source.with_suffix(".basic.onnx"))
-    options.log_severity_level = 4
-    onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
-    return cell(count_transposes(load_model(options.optimized_model_filepath)))
+    return cell(left_by_onnx_runtime(source))
+
+
+def left_by_onnx_runtime(source: Path) -> Counts:
+    """The Transposes in what its basic optimizations leave."""
+    written = source.with_suffix(".basic.onnx")
+    session(source, "ORT_ENABLE_BASIC", written)
+    return count_transposes(load_model(written))
 
 
 def proven(source: Path, out: Path, evidence: Path) -> str:

@@ -57,13 +57,12 @@ def bare(tmp_path_factory):
 
 @pytest.mark.skipif(not LARGE, reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}: ITS MEMORY IS NOT TESTED")
 @pytest.mark.parametrize("path", LARGE, ids=lambda path: path.stem)
-def test_a_real_model_takes_about_three_times_its_file_at_most(path, bare, tmp_path):
-    """UNet takes 3.1 times its file since 2026-12-01, less than 3 before: to be mended."""
+def test_a_real_model_takes_less_than_three_times_its_file(path, bare, tmp_path):
     peak, folds = peak_bytes(path, tmp_path)
     size = path.stat().st_size
     library = bare[folds] - bare[False]  # ONNX Runtime's, which no model makes larger
     taken = peak - library if size > WHOLE_FROM else peak - bare[folds]
-    assert taken < 3.2 * size, f"{taken / 1e6:,.0f} MB for a file of {size / 1e6:,.0f} MB"
+    assert taken < 3 * size, f"{taken / 1e6:,.0f} MB for a file of {size / 1e6:,.0f} MB"
 
 
 def test_resnet50_takes_less_than_one_and_a_half_times_its_file(tmp_path):

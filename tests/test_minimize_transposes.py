@@ -8,12 +8,13 @@ import pytest
 
 import passes
 import workbench as wb
+from benchmarks.minimum import left_by_onnx_runtime
 from sample_models.light import random_light
 from sample_models.variants import mixed_layouts, nhwc_dataflow
 from tests.conftest import CORPUS
 from tests.running import outputs, random_inputs, typed
 from tests.test_layout_orders import folded, random_tensors
-from tests.test_minimum_of_what import onnx_runtime_leaves, random_transposes
+from tests.test_minimum_of_what import random_transposes
 from workbench.analysis.metrics.transpose_cost import count_transposes
 from workbench.formats.io import load_model
 from workbench.formats.io.exporting import export_onnx
@@ -55,7 +56,7 @@ def test_onnx_runtime_leaves_no_fewer(seeds, tmp_path):
     for seed in seeds:
         path = tmp_path / f"{seed}.onnx"
         onnx.save(random_transposes(seed), path)
-        assert count_transposes(minimized(load_model(path))).transposes <= onnx_runtime_leaves(path).transposes, seed
+        assert count_transposes(minimized(load_model(path))).transposes <= left_by_onnx_runtime(path).transposes, seed
 
 
 NETWORKS = ["squeezenet", *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet50", "densenet121", "shufflenet"))]
@@ -63,12 +64,12 @@ NETWORKS = ["squeezenet", *(pytest.param(n, marks=pytest.mark.slow) for n in ("r
 
 @pytest.mark.parametrize("written", [nhwc_dataflow, mixed_layouts])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_in_two_layouts_is_left_with_no_more_than_onnx_runtime_leaves(name, written, tmp_path):
+def test_a_network_in_two_layouts_is_left_with_no_more_than_left_by_onnx_runtime(name, written, tmp_path):
     light = tmp_path / "light.onnx"
     light.write_bytes(random_light(name, narrow=1 if name == "shufflenet" else 4).SerializeToString())
     graph = written(wb.optimize(load_model(light), ["fold_constants", "fold_batchnorm"]).graph)
     export_onnx(graph, tmp_path / "written.onnx")
-    simple, theirs = wb.optimize(graph).graph, onnx_runtime_leaves(tmp_path / "written.onnx")
+    simple, theirs = wb.optimize(graph).graph, left_by_onnx_runtime(tmp_path / "written.onnx")
     ours = count_transposes(simple)
     assert ours.transposes <= theirs.transposes and ours.bytes_moved <= theirs.bytes_moved
     if written is nhwc_dataflow and name != "shufflenet":
@@ -120,3 +121,12 @@ def test_it_does_not_run_in_mode_exact():
         t = Transpose<perm=[0,3,1,2]>(x)  s = Sigmoid(t)  m = Mul(t, s)  y = Transpose<perm=[0,2,3,1]>(m) }""")
     assert len(wb.optimize(graph, PASS).graph) == 2
     assert len(wb.optimize(graph, PASS, mode="exact").graph) == 4
+
+
+def test_what_a_layout_strategy_laid_out_stays():
+    """Otherwise the default preset would make all strategies alike."""
+    graph = typed("""g (float[1,4,6,6] x) => (float[1,4,6,6] y) <float[4,4,1,1] w = {1,0,0,0, 0,1,0,0, 0,0,1,0, 0,0,0,1}> {
+        a = Conv(x, w)  b = Relu(a)  s = Sigmoid(b)  m = Mul(b, s)  y = Conv(m, w) }""")
+    laid_out = wb.optimize(graph, ["layout_greedy"], target="cuda").graph
+    assert any(node.op == "Sigmoid" for node in laid_out.nodes)
+    assert not wb.optimize(laid_out, PASS)[-1].rewrites

@@ -7,11 +7,11 @@ import random
 from pathlib import Path
 
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, parser
 
 import passes
+from benchmarks.minimum import left_by_onnx_runtime
 from tests.conftest import ROOT
 from workbench.analysis.metrics.transpose_cost import Counts, count_transposes
 from workbench.formats.io import load_model
@@ -53,16 +53,6 @@ ANY_ORDER = {
         96,
     ),
 }
-
-
-def onnx_runtime_leaves(path: Path) -> Counts:
-    """The Transposes in what ONNX Runtime's basic optimizations leave."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.optimized_model_filepath = str(path.with_suffix(".basic.onnx"))
-    options.log_severity_level = 4
-    onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return count_transposes(load_model(options.optimized_model_filepath))
 
 
 def laid_out(path: Path, strategy: str):
@@ -110,7 +100,7 @@ def test_the_minimum_is_over_every_order_in_use(name, tmp_path):
     path = tmp_path / "model.onnx"
     onnx.save(parser.parse_model(HEADER + text), path)
     found, facts = laid_out(path, "optimal")
-    assert found == moved <= onnx_runtime_leaves(path).bytes_moved
+    assert found == moved <= left_by_onnx_runtime(path).bytes_moved
     assert facts.certified and facts.sentence.startswith(f"{facts.over} moves less than {moved:,} bytes, ")
 
 
@@ -140,7 +130,7 @@ def test_onnx_runtime_moves_no_less_than_the_minimum(seeds, tmp_path):
     for seed in seeds:
         path = tmp_path / f"{seed}.onnx"
         onnx.save(random_transposes(seed), path)
-        least = onnx_runtime_leaves(path).bytes_moved
+        least = left_by_onnx_runtime(path).bytes_moved
         moved, facts = laid_out(path, "optimal")
         assert facts.lower_bound is None or moved >= facts.lower_bound
         if facts.lower_bound is not None:

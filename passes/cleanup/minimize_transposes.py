@@ -9,15 +9,14 @@ from workbench.analysis.inference.bound_shapes import infer_sizes
 from workbench.analysis.metrics.transpose_cost import computed_from_constants, count_transposes
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation
-from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.planning.layout.infer import infer_layouts
 from workbench.planning.layout.problem.cost_model import BYTES, COUNT
 from workbench.planning.layout.problem.orders import transpose_problem
-from workbench.planning.layout.problem.transpose_classes import one_transpose_per_order
 from workbench.planning.layout.profile import Profile
-from workbench.planning.layout.strategies.order_conversions import order_conversions
+from workbench.planning.layout.strategies.order_conversions import relayout
 from workbench.planning.solvers.solving import solve_integer_program
-from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, rewrite_each
+from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
+from workbench.rewrite.core.guards import layout_strategy_of
 
 # What computes each element alone, or along axes that an attribute names. In ONNX Runtime a max or min may lose a NaN
 # or the sign of a zero in another order, and sums of integers saturate. A Cast stays where a precision strategy put it.
@@ -42,7 +41,7 @@ class MinimizeTransposes(Pass):
 
     - The orders are those that the graph's own Transposes make. A value that is read by several operators, and joins
       again, is moved as a whole: x * sigmoid(x) between two Transposes.
-    - Convolutions, pools and matrix products stay as they are.
+    - Convolutions, pools and matrix products stay as they are, and so does what a layout strategy laid out.
     - Nothing is done unless fewer Transposes or fewer bytes are left, neither gets more, and no node is added.
 
     Does not apply to a max or min, which may lose a NaN in another order, nor to sums of integers.
@@ -120,6 +119,8 @@ def _chosen(graph: Graph, target: Profile, weigh: str) -> dict[str, Permutation]
 
 
 def _is_movable(graph: Graph, node: Node) -> bool:
+    if layout_strategy_of(graph, node):
+        return False
     if node.op not in _SUMS:
         return node.op in _MOVABLE
     type_ = graph.tensor_type(node.inputs[0])
@@ -145,9 +146,8 @@ def _is_less(graph: Graph, perms: dict[str, Permutation], target: Profile, weigh
 
 def _conversions(graph: Graph, perms: dict[str, Permutation], target: Profile, weigh: str) -> Iterator[Rewrite]:
     layouts = infer_layouts(graph, through_reshapes=True)
-    yield from order_conversions(
-        graph, perms, layouts, target, lambda node, where: f"runs {where}, with which fewer transposes are left"
-    )
-    yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
-    yield from rewrite_each(one_transpose_per_order(graph, weigh), "tidied")
-    yield from rewrite_each(tidy_transposes(graph), "tidied")
+    return relayout(graph, perms, layouts, target, weigh, _reason)
+
+
+def _reason(node: Node, where: str) -> str:
+    return f"runs {where}, with which fewer transposes are left"

@@ -10,7 +10,7 @@ from workbench.ir import Constant, Edit, Graph, Node, ValueType, constant, const
 from workbench.ir.permutation import Permutation, compose, inverse, is_identity
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.analyses.reductions import keeps_axes, reduced_axes, remaining_permutation
-from workbench.rewrite.core.guards import permutation, require_float_or_double, require_single_use
+from workbench.rewrite.core.guards import layout_strategy_of, permutation, require_float_or_double, require_single_use
 
 _MULTI_OPERAND = (
     *("Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "And", "Or", "Xor"),
@@ -35,7 +35,6 @@ _VECTORIZED_ELEMENTWISE = (
 )
 _ALONG_AXIS = ("LogSoftmax", "Softmax")
 _SUMS = ("ReduceMean", "ReduceSum")
-_STRATEGIES = "layout_"  # the names of layout strategies begin with this
 _MAX_NODES_BETWEEN = 8  # nodes between two transposes
 
 
@@ -61,9 +60,9 @@ def match_siblings(graph: Graph, node: Node, pass_: Pass) -> Rewrite:
     }
     if len(transposes) < 2 or len(transposes) < len(producers):
         raise NoMatch(f"{node} does not combine the results of two or more Transposes alone")
-    made = graph.provenance.get(node.name)
-    if made is not None and made.pass_name.startswith(_STRATEGIES):
-        raise NoMatch(f"{made.pass_name} chose the layout in which {node} runs")
+    strategy = layout_strategy_of(graph, node)
+    if strategy:
+        raise NoMatch(f"{strategy} chose the layout in which {node} runs")
     perms = {permutation(graph, transpose) for transpose in transposes.values()}
     if len(perms) > 1:
         raise NoMatch(f"the Transposes before {node} differ")

@@ -16,10 +16,9 @@ from workbench.planning.layout.problem.cost_model import BYTES, COUNT, TIME
 from workbench.planning.layout.problem.operator_benchmark import OperatorTimer
 from workbench.planning.layout.problem.orders import order_problem, proof, timed_order_problem
 from workbench.planning.layout.problem.times import AUTO, DEVICES, TIMED_IN, OperatorTimes
-from workbench.planning.layout.problem.transpose_classes import one_transpose_per_order
 from workbench.planning.layout.profile import Profile
 from workbench.planning.layout.strategies.layout_strategy import LayoutStrategy
-from workbench.planning.layout.strategies.order_conversions import order_conversions
+from workbench.planning.layout.strategies.order_conversions import relayout
 from workbench.planning.layout.strategies.rounds import until_nothing_changes
 from workbench.planning.solvers.solving import solve_integer_program
 from workbench.rewrite import Example, PassContext, Rewrite, option, rewrite_each
@@ -194,10 +193,7 @@ class LayoutOptimal(LayoutStrategy):
         def reason(node: Node, where: str) -> str:
             return _reason(node, where, perms[node.name], target, times)
 
-        yield from order_conversions(graph, perms, layouts, target, reason)
-        yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
-        yield from rewrite_each(one_transpose_per_order(graph, self.weigh), "tidied")
-        yield from rewrite_each(tidy_transposes(graph), "tidied")
+        yield from relayout(graph, perms, layouts, target, self.weigh, reason)
         facts = proof(
             count_transposes(graph),
             self.weigh,

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-import psutil
-
 PACKAGE_FOLDER = Path(__file__).resolve().parents[2]  # holds the package `workbench`
 _TAIL_BYTES = 4096
 CLOSING_S = 1.0  # how long a child of an ended process may keep the output open
@@ -56,6 +54,8 @@ def end_process_group(process: subprocess.Popen[bytes]) -> None:
 
 def _kill_family(pid: int) -> None:
     """Kill a process and its descendants; those whose parent has ended are not found."""
+    import psutil  # imported late: reading a pass's name does not need it
+
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         for member in [process, *process.children(recursive=True)]:

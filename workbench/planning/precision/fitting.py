@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 
 from workbench.ir import Graph
 from workbench.planning.precision.recorded import OutputError
@@ -66,22 +66,16 @@ def fit(
     if before <= max_error:
         return Fitted({}, before, before, error.inputs, 1, True)
     trials = _Trials(lambda kept: error.of(convert(kept), max_error), max_error)
-    alone = errors_alone()
+    losses = cache(errors_alone)
     if traffic is None:
-        best = _that_lose_most(trials, _by_loss(narrow, alone))
+        best = _that_lose_most(trials, _by_loss(narrow, losses()))
     else:
-        best = _least(trials, partial(_traffic_with, convert, traffic), narrow, listed or {}, alone)
-    losses = {} if best.listed else {name: alone.get(name, 0.0) for name in best.kept}
-    losses = dict(sorted(losses.items(), key=lambda item: -_loss(item[1])))
-    after = error.of(convert(best.kept), math.inf)  # a trial may have ended at the limit
+        best = _least(trials, lambda kept: traffic(convert(kept)), narrow, listed or {}, losses)
+    alone = {} if best.listed else {name: losses().get(name, 0.0) for name in _by_loss(best.kept, losses())}
+    ran_whole = trials.holds(best.kept)  # else its trial ended at the limit
+    after = trials.error(best.kept) if ran_whole else error.of(convert(best.kept), math.inf)
     needed = best.needed or len(best.kept) == 1
-    return Fitted(losses, after, before, error.inputs, trials.runs + 2, needed, best.listed)
-
-
-def _traffic_with(
-    convert: Callable[[Collection[str]], Graph], traffic: Callable[[Graph], int], kept: Collection[str]
-) -> int:
-    return traffic(convert(kept))
+    return Fitted(alone, after, before, error.inputs, trials.runs + 1, needed, best.listed)
 
 
 @dataclass(frozen=True)
@@ -99,23 +93,25 @@ def _nodes_of(listed: Mapping[str, Collection[str]], kinds: Iterable[str]) -> tu
 
 def _least(
     trials: _Trials,
-    traffic: Callable[[Collection[str]], int],
+    traffic: Callable[[tuple[str, ...]], int],
     narrow: Sequence[str],
     listed: Mapping[str, Collection[str]],
-    alone: Mapping[str, float],
+    losses: Callable[[], Mapping[str, float]],
 ) -> _Found:
     """Of the sets that hold the one with the least traffic; the first with nearly the least that there can be."""
-    enough = traffic(()) * _NEARLY_LEAST
+    of_kept = cache(traffic)  # which converts the graph
+    enough = of_kept(()) * _NEARLY_LEAST
     found = _by_list(trials, listed)
-    order_of_loss = _by_loss(narrow, alone)
-    if not found and trials.holds(order_of_loss[:_FEW]):
-        return _that_lose_most(trials, order_of_loss[:_FEW])
+    if not found:
+        order_of_loss = _by_loss(narrow, losses())
+        if trials.holds(order_of_loss[:_FEW]):
+            return _that_lose_most(trials, order_of_loss[:_FEW])
     for order in (narrow, narrow[::-1]):
-        if not any(traffic(one.kept) <= enough for one in found):
+        if not any(of_kept(one.kept) <= enough for one in found):
             found += _part(trials, order)
-    if not any(one.listed or traffic(one.kept) <= enough for one in found):
+    if not any(one.listed or of_kept(one.kept) <= enough for one in found):
         found.append(_that_lose_most(trials, order_of_loss))  # which takes most runs
-    return min(found, key=lambda one: traffic(one.kept))
+    return min(found, key=lambda one: of_kept(one.kept))
 
 
 def _by_list(trials: _Trials, listed: Mapping[str, Collection[str]]) -> list[_Found]:

@@ -33,6 +33,6 @@ def is_demanded(node: Node, target: Profile | None) -> bool:
 def wanted_type(node: Node, target: Profile | None) -> tuple[str | None, str]:
     """NARROW, WIDE_ONLY or None for a node, and who wants it, as a subject: "torch's autocast"."""
     op = plain_op(node)
-    if target is not None and op in target.precision:
+    if target is not None and is_demanded(node, target):
         return WIDE_ONLY if target.precision[op] == WIDE_ONLY else NARROW, f"the target '{target.name}'"
     return AUTOCAST.get(op), "torch's autocast"

@@ -1,6 +1,7 @@
 """The least cost of an integer program, region by region.
 
-A region with few assignments is solved by trying all, any other by a minimum cut where that states it, else by search.
+A region with few assignments is solved by trying all, a small one by search. A large one is a minimum cut where that
+states it, which takes nearly linear time, and else searched too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 
 from workbench.planning.solvers.branching import search
 from workbench.planning.solvers.integer_program import Cost, IntegerProgram, IntegerSolution
@@ -17,6 +19,7 @@ from workbench.planning.solvers.regions import regions
 from workbench.planning.solvers.two_orders import NotACut, minimum_by_cut
 
 _FEW = 256  # assignments, which are tried sooner than a solver is imported
+_SMALL = 500  # choices, which are searched sooner than networkx is imported, and in 13 MB less
 
 
 def solve_integer_program(
@@ -60,6 +63,8 @@ def _solve_region(problem: IntegerProgram, deadline: float, start: tuple[int, ..
         return IntegerSolution(start, start_cost, 0)
     if math.prod(map(len, problem.choices)) <= _FEW:
         return _by_trying_all(problem)
+    if len(problem.choices) <= _SMALL and find_spec("highspy") is not None:
+        return search(problem, deadline, start)
     try:
         by_cut = minimum_by_cut(problem)
     except NotACut:

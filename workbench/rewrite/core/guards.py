@@ -28,6 +28,12 @@ def require_producer(graph: Graph, value: str, operators: Sequence[str], node: N
     return result
 
 
+def layout_strategy_of(graph: Graph, node: Node) -> str:
+    """The layout strategy that chose the layout in which the node runs, by the name of its pass; "" if none did."""
+    made = graph.provenance.get(node.name)
+    return made.pass_name if made is not None and made.pass_name.startswith("layout_") else ""
+
+
 def require_single_use(graph: Graph, node: Node, producer: Node) -> None:
     """Raises NoMatch unless one operand of `node` is the only use of the results of `producer`."""
     twice = next((value for value in filter(None, producer.outputs) if node.inputs.count(value) > 1), None)

@@ -97,13 +97,17 @@ def reshape_problem(graph: Graph, layouts: dict[str, str], target: Profile, weig
 
 def transpose_problem(graph: Graph, may_change: Callable[[Node], bool], target: Profile, weigh: str) -> OrderProblem:
     """Only the choices of operators that `may_change`, between the orders of the graph's own Transposes."""
-    orders = OperatorOrders(graph, {}, target, weigh, transpose_classes(graph), may_change)
-    orders.spread()
-    return _Statement(graph, orders, weigh).problem()
+    return _Statement(graph, _spread(graph, {}, target, weigh, may_change), weigh).problem()
 
 
-def _spread(graph: Graph, layouts: dict[str, str], target: Profile, weigh: str) -> OperatorOrders:
-    orders = OperatorOrders(graph, layouts, target, weigh, transpose_classes(graph))
+def _spread(
+    graph: Graph,
+    layouts: dict[str, str],
+    target: Profile,
+    weigh: str,
+    may_change: Callable[[Node], bool] = lambda node: True,
+) -> OperatorOrders:
+    orders = OperatorOrders(graph, layouts, target, weigh, transpose_classes(graph), may_change)
     orders.spread()
     return orders
 

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, permuted
 from workbench.planning.layout.conversion.convert import convert, why_there
+from workbench.planning.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.planning.layout.infer import TENSOR, case_of, infer_layouts, is_cnn
 from workbench.planning.layout.problem.orders import reshape_problem
+from workbench.planning.layout.problem.transpose_classes import one_transpose_per_order
 from workbench.planning.layout.profile import Profile
 from workbench.planning.solvers.solving import solve_integer_program
-from workbench.rewrite.core.rule import Rewrite
+from workbench.rewrite.core.rule import Rewrite, rewrite_each
 
 Reason = Callable[[Node, str], str]  # why a node runs somewhere ("in NHWC", "on axes [0, 2, 1]"), as a clause
 
@@ -36,6 +38,21 @@ def order_conversions(
         why = why_there(node, where, target) if reason is None else reason(node, where)
         sentence = f"{case}: {node} {why}; {conversion.operands_text()}"
         yield Rewrite(conversion.edit, sentence, (name,), case)
+
+
+def relayout(
+    graph: Graph,
+    perms: Mapping[str, Permutation],
+    layouts: dict[str, str],
+    target: Profile,
+    weigh: str,
+    reason: Reason,
+) -> Iterator[Rewrite]:
+    """The conversions, and one Transpose for each order in which a value is then read; views that meet become one."""
+    yield from order_conversions(graph, perms, layouts, target, reason)
+    yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
+    yield from rewrite_each(one_transpose_per_order(graph, weigh), "tidied")
+    yield from rewrite_each(tidy_transposes(graph), "tidied")
 
 
 def fewest_reshapes(graph: Graph, target: Profile, weigh: str) -> Iterator[Rewrite]:
