@@ -52,6 +52,14 @@ def test_a_link_of_what_is_here_says_nothing():
     assert not messages(linked(passes="fold_batchnorm", target="npu", step="1"))
 
 
+@pytest.mark.parametrize(
+    ("former", "name"), [("layout_optimal_any_order", "strategy=optimal"), ("drop_dropout", "remove_dropout")]
+)
+def test_a_former_name_of_a_pass_in_a_link_is_read(former, name):
+    at = linked(passes=former, target="npu")
+    assert not messages(at) and name in " ".join(code.value for code in at.code)
+
+
 def test_the_types_of_inputs_and_outputs_are_in_the_link_the_controls_and_the_command():
     at = linked(passes="precision_optimal{io=as-computed}", target="cpu", step="1")
     choice = at.selectbox(key="option_precision_optimal.io")

@@ -49,6 +49,7 @@ from workbench.pipeline.registry.pass_registry import library
 from workbench.pipeline.registry.reading import LEGACY_REPEAT, layout_strategy, preset
 from workbench.planning.layout.profile import machine_target, profiles
 from workbench.rewrite import DEFAULT_MODE
+from workbench.rewrite.core.identity import present_label
 from workbench.rewrite.core.limits import GROW
 
 _GOAL = "goal"
@@ -342,7 +343,7 @@ def _report_unknown(linked: LinkedPipeline) -> None:
 
 
 def _is_known(name: str) -> bool:
-    return name in library.all_names() or name in library.presets() or name in (LEGACY_REPEAT, LAYOUT)
+    return present_label(name) in library.all_names() or name in library.presets() or name in (LEGACY_REPEAT, LAYOUT)
 
 
 def _linked_pipeline(linked: LinkedPipeline) -> Pipeline:
